@@ -27,7 +27,7 @@ const UNNAMED: &str = "(a test)";
 /// What a line brought.
 #[derive(Debug, PartialEq)]
 pub(super) enum Update {
-    /// A test ended: so many of so many in its suite.
+    /// So many tests of so many in a suite have ended.
     Progress {
         suite: String,
         done: usize,
@@ -91,11 +91,14 @@ impl Reader {
                 name: self.name.clone(),
                 ..Suite::default()
             };
-            self.state = State::Running(Running {
+            let running = Running {
                 of,
                 suite,
                 ..Running::default()
-            });
+            };
+            let update = running.progress();
+            self.state = State::Running(running);
+            return Some(update);
         } else if let Some(name) = header(line) {
             self.name = name;
             self.state = State::Started;
@@ -145,12 +148,16 @@ impl Running {
             ("ignored", why) => self.suite.skipped.push((test.to_owned(), why.to_owned())),
             _ => return None,
         }
-        let done = self.suite.passed + self.suite.failed.len() + self.suite.skipped.len();
-        Some(Update::Progress {
-            suite: self.suite.name.clone(),
-            done,
+        Some(self.progress())
+    }
+
+    fn progress(&self) -> Update {
+        let suite = &self.suite;
+        Update::Progress {
+            suite: suite.name.clone(),
+            done: suite.passed + suite.failed.len() + suite.skipped.len(),
             of: self.of,
-        })
+        }
     }
 
     /// Looks for tests that say that they skipped themselves.

@@ -161,7 +161,8 @@ fn tests(command: Command) -> Result<Outcome> {
         progress.print("note: a process that some test started is still running");
     }
     if !ended.status.success() {
-        for line in reader.other.iter().filter(|line| !is_noise(line)) {
+        let other = reader.other.iter().filter(|line| !line.is_empty());
+        for line in other.filter(|line| !is_noise(line)) {
             progress.print(line);
         }
         if outcome.failed.is_empty() {

@@ -173,7 +173,7 @@ fn tidy_prints_a_line_a_finding() {
     );
     sample.write(
         "openai/Cargo.toml",
-        "[package]\nname = \"haft-ext-engine-openai\"\nversion = \"0.1.0\"\nedition.workspace = true\n\
+        "[package]\nname = \"haft-ext-engine-openai\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
          [dev-dependencies]\nhaft-ext-engine-local = { path = \"../local\" }\n",
     );
     sample.write("openai/src/broken.rs", "fn (\n");
@@ -196,7 +196,7 @@ fn tidy_prints_a_line_a_finding() {
         "openai/Cargo.toml:1",
         "openai/Cargo.toml:1",
         "openai/Cargo.toml:1",
-        "openai/Cargo.toml:3",
+        "openai/Cargo.toml:4",
         "openai/Cargo.toml:6",
         "openai/Cargo.toml:6",
         "openai/src/broken.rs:1",

@@ -1,4 +1,5 @@
-//! Versions stand in the workspace's table and nowhere else.
+//! The versions of dependencies, of the compiler and of the language stand in the
+//! workspace's manifest and nowhere else.
 
 use toml::de::{DeTable, DeValue};
 
@@ -6,8 +7,9 @@ use super::Finding;
 
 const SECTIONS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Package fields that the workspace states once.
-const FIELDS: &[&str] = &["version", "edition", "rust-version", "license", "authors"];
+/// Package fields that the workspace states once. A package may have a version of
+/// its own.
+const FIELDS: &[&str] = &["edition", "rust-version", "license", "authors"];
 
 /// Checks a member's manifest.
 pub(super) fn check(path: &str, manifest: &str) -> Vec<Finding> {
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_inherited_is_fine() {
-        let manifest = "[package]\nname = \"x\"\nversion.workspace = true\n\
+        let manifest = "[package]\nname = \"x\"\nversion = \"1.0.0\"\n\
              [dependencies]\nserde.workspace = true\n\
              tokio = { workspace = true, features = [\"rt\"], optional = true }\n\
              [dependencies.toml]\nworkspace = true\n\

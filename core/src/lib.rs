@@ -21,6 +21,7 @@ mod dispatch;
 mod events;
 mod guard;
 pub mod layers;
+mod moment;
 mod options;
 mod policy;
 mod runtime;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
-    Binding, Deadline, Error, ErrorKind, Lease, LeaseRequest, RemoteRunnerProvider,
-    RemoteRunnerSession, Result, SessionState, async_trait,
+    Binding, Error, ErrorKind, Lease, LeaseRequest, RemoteRunnerProvider, RemoteRunnerSession,
+    Result, SessionState, async_trait,
 };
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
 use crate::guard;
+use crate::moment::Moment;
 pub(crate) use locks::SessionLocks;
 use provision::Provision;
 
@@ -85,11 +86,7 @@ impl Workspace {
 
     /// The session for one tool: shared with other readers, or alone under the
     /// provider's lease.
-    pub(crate) async fn access(
-        &self,
-        exclusive: bool,
-        deadline: Option<Deadline>,
-    ) -> Result<Access> {
+    pub(crate) async fn access(&self, exclusive: bool, deadline: Option<Moment>) -> Result<Access> {
         let session = self.session().await?;
         let state = session.state();
         let lock = self.locks.of(&state);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Result, ToolOutput, ToolSource,
+    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput, ToolSource,
 };
 use tokio::sync::Notify;
 
@@ -12,6 +12,7 @@ use super::call::{self, Ended, Running, Task};
 use super::plan::Planned;
 use super::{Results, Round, send};
 use crate::guard;
+use crate::moment::Moment;
 use crate::workspace::Access;
 
 /// The slots of a batch. A slot leaves the map when it is filled.
@@ -43,7 +44,7 @@ impl Slots {
     }
 
     /// The slot whose own time is over first.
-    fn next_due(&self) -> Option<(CallId, Deadline)> {
+    fn next_due(&self) -> Option<(CallId, Moment)> {
         let open = self.open();
         let due = open.iter().map(|(id, running)| (id.clone(), running.own));
         due.min_by_key(|(_, own)| *own)
@@ -153,8 +154,8 @@ async fn supervise(
             () = slots.filled.notified() => {}
             () = round.cancel.cancelled() => slots.fill_all(|| Ended::Aborted),
             reason = &mut lost => slots.fill_all(|| Ended::LeaseLost(reason.clone())),
-            () = call::passed(round.deadline) => slots.fill_all(|| Ended::CutOff),
-            () = call::passed(Some(own)) => {
+            () = Moment::passed(round.deadline) => slots.fill_all(|| Ended::CutOff),
+            () = Moment::passed(Some(own)) => {
                 let limit = slots.open().get(&due).map(|running| running.limit);
                 slots.fill(&due, Ended::TimedOut(limit.unwrap_or_default()));
             }

@@ -1,6 +1,7 @@
 //! A thread's workspace: found or made when it is first needed, once, and held
 //! by one writing tool at a time.
 
+mod lifecycle;
 mod locks;
 mod provision;
 
@@ -23,6 +24,10 @@ use provision::Provision;
 pub(crate) trait StateKeeper: Send + Sync + 'static {
     /// Durable when it returns.
     async fn keep(&self, state: &SessionState) -> Result<()>;
+
+    /// The sandbox of a stored handle is gone for good; a fresh one takes its
+    /// place. Durable when it returns.
+    async fn lost(&self, reason: &str) -> Result<()>;
 }
 
 /// Where a thread's side effects happen.
@@ -120,19 +125,6 @@ impl Workspace {
     }
 }
 
-impl Workspace {
-    /// Ends the session if there is one.
-    ///
-    /// # Errors
-    /// If the sandbox may still be there.
-    pub(crate) async fn close(&self) -> Result<()> {
-        match self.provision.take() {
-            Some(session) => guard::future("runner session", session.close()).await,
-            None => Ok(()),
-        }
-    }
-}
-
 fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -155,6 +147,11 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn session(&self) -> &Arc<dyn RemoteRunnerSession> {
         &self.session
+    }
+
+    /// Whether the provider fences it.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// Resolves when the lease is lost.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput, ToolSource,
+    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput, ToolResult, ToolSource,
 };
 use tokio::sync::Notify;
 
@@ -19,6 +19,9 @@ use crate::workspace::Access;
 struct Slots {
     open: Mutex<BTreeMap<CallId, Running>>,
     results: Results,
+    /// Under a lease results wait for its release, which may still turn them
+    /// into errors; without one they go out at once.
+    held: Option<Mutex<Vec<ToolResult>>>,
     filled: Notify,
 }
 
@@ -31,9 +34,25 @@ impl Slots {
         let Some(running) = self.open().remove(call) else {
             return false;
         };
-        send(&self.results, running.result(ended));
+        let result = running.result(ended);
+        match &self.held {
+            Some(held) => held
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(result),
+            None => send(&self.results, result),
+        }
         self.filled.notify_one();
         true
+    }
+
+    /// Sends what was held, once the lease is released or wasn't.
+    fn let_go(&self, released: &Result<()>) {
+        let Some(held) = &self.held else { return };
+        let held = std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner));
+        for result in held {
+            send(&self.results, call::after_release(result, released));
+        }
     }
 
     fn fill_all(&self, mut ended: impl FnMut() -> Ended) {
@@ -104,9 +123,14 @@ pub(super) async fn run(
         calls.push(BatchCall { call, context });
     }
     if !calls.is_empty() {
+        let held = access
+            .as_ref()
+            .is_some_and(Access::is_leased)
+            .then(Mutex::default);
         let slots = Arc::new(Slots {
             open: Mutex::new(open),
             results,
+            held,
             filled: Notify::new(),
         });
         let outcomes = Arc::clone(&slots) as Arc<dyn BatchOutcomes>;
@@ -115,9 +139,15 @@ pub(super) async fn run(
             guard::future(id.as_str(), source.call_batch(calls, outcomes)).await
         }));
         supervise(&round, &slots, access.as_ref(), task).await;
+        let released = match access {
+            Some(access) => access.release().await,
+            None => Ok(()),
+        };
+        slots.let_go(&released);
+        return Ok(());
     }
     if let Some(access) = access {
-        // A failing release is the provider's to report: the results are out.
+        // Nothing ran under it.
         access.release().await.ok();
     }
     Ok(())

@@ -207,17 +207,18 @@ pub(super) async fn execute(round: &Arc<Round>, planned: Planned) -> Result<Tool
         Some(access) => access.release().await,
         None => Ok(()),
     };
-    Ok(match released {
-        Ok(()) => running.result(ended),
-        Err(error) => {
-            let mut result = running.result(ended);
-            result.is_error = true;
-            result.parts.push(Part::text(format!(
-                "the workspace's lease was not released: {error}"
-            )));
-            result
-        }
-    })
+    Ok(after_release(running.result(ended), &released))
+}
+
+/// A result under a lease that may not have been released: nobody can say then
+/// that what it tells of is done.
+pub(super) fn after_release(mut result: ToolResult, released: &Result<()>) -> ToolResult {
+    if let Err(error) = released {
+        result.is_error = true;
+        let text = format!("the workspace's lease was not released: {error}");
+        result.parts.push(Part::text(text));
+    }
+    result
 }
 
 /// The workspace if the tool needs one; why not, in words for the model.

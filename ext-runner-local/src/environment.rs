@@ -24,7 +24,7 @@ pub(crate) fn clean(config: &LocalConfig, host: impl Iterator<Item = Variable>) 
     for (name, value) in &config.set_env {
         set(&mut kept, OsStr::new(name), OsStr::new(value));
     }
-    if cfg!(unix) && !kept.iter().any(|(name, _)| name == "PATH") {
+    if !kept.iter().any(|(name, _)| name == "PATH") {
         set(&mut kept, OsStr::new("PATH"), OsStr::new(DEFAULT_PATH));
     }
     kept.sort();
@@ -92,7 +92,7 @@ mod tests {
         let host = [("TERM".into(), "xterm".into())];
         let kept = clean(&config, host.into_iter());
         assert!(kept.contains(&("TERM".into(), "dumb".into())));
-        assert!(!cfg!(unix) || kept.contains(&("PATH".into(), DEFAULT_PATH.into())));
+        assert!(kept.contains(&("PATH".into(), DEFAULT_PATH.into())));
         assert_eq!(kept.iter().filter(|(name, _)| name == "TERM").count(), 1);
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+#[cfg(unix)]
 mod environment;
 mod files;
 #[cfg(unix)]

@@ -61,7 +61,7 @@ impl LocalSession {
     }
 }
 
-fn closed() -> Error {
+pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, "the session is closed").permanent()
 }
 

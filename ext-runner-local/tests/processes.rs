@@ -196,6 +196,14 @@ async fn input_is_read_when_asked_for() {
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
 
+        // A filter: it answers while it is still being fed.
+        let mut request = CommandRequest::new(["cat"]);
+        let input: Vec<u8> = (0..8_000_000u32).map(|n| b'a' + (n % 23) as u8).collect();
+        request.stdin = Some(input.clone());
+        let (outcome, kept) = place.run(request).await.unwrap();
+        assert_eq!(outcome.skipped_bytes, 0, "{mode:?}");
+        assert!(kept.stdout().as_bytes() == input, "{mode:?}");
+
         // One that doesn't read at all.
         let mut request = CommandRequest::new(["true"]);
         request.stdin = Some(vec![b'x'; 1_000_000]);

@@ -1,12 +1,11 @@
 //! Locks that keep two writers of one file apart.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
-use haft_api::{Error, ErrorKind, Result};
+use haft_api::Result;
 
 /// Locks by path, shared by all sessions of one provider. Two paths may share
 /// a lock, which costs a short wait and nothing else.
@@ -49,11 +48,12 @@ impl FolderLock {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
     /// # Errors
-    /// [`ErrorKind::Busy`] if somebody else holds it for ten seconds.
+    /// [`haft_api::ErrorKind::Busy`] if somebody else holds it for ten seconds.
     pub(crate) fn take(folder: &Dir, path: &str) -> Result<Self> {
+        use haft_api::{Error, ErrorKind};
         use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
         use rustix::io::Errno;
-        let fail = |e: Errno| super::roots::explain(io::Error::from(e), path);
+        let fail = |e: Errno| super::roots::explain(e.into(), path);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = match openat(folder, ".", flags, Mode::empty()) {
             Ok(opened) => opened,

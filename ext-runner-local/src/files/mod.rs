@@ -149,6 +149,7 @@ impl Files {
     }
 
     /// Opens a folder for a command to start in.
+    #[cfg(unix)]
     pub(crate) fn open_folder(&self, path: &str) -> Result<(Dir, std::path::PathBuf)> {
         let dir = self
             .roots

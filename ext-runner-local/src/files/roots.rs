@@ -225,11 +225,14 @@ pub(crate) fn is_escape(error: &io::Error) -> bool {
     refused || is_loop(error)
 }
 
+#[cfg(unix)]
 fn is_loop(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    return error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    #[cfg(not(unix))]
-    return false;
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_loop(_: &io::Error) -> bool {
+    false
 }
 
 /// An I/O error in words that fit a path.

@@ -210,7 +210,7 @@ impl Target {
 #[cfg(unix)]
 fn adopt(file: &File, old: Option<&Metadata>, permissions: Option<u32>, path: &str) -> Result<()> {
     use cap_std::fs::MetadataExt as _;
-    use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+    use rustix::fs::{Gid, Mode, RawMode, Uid, fchmod, fchown};
     let fail = |e: rustix::io::Errno| explain(e.into(), path);
     let mode = match (old, permissions) {
         (Some(old), _) => {
@@ -230,7 +230,8 @@ fn adopt(file: &File, old: Option<&Metadata>, permissions: Option<u32>, path: &s
         (None, None) => return Ok(()),
     };
     // After the owner: changing that clears the set-id bits.
-    fchmod(file, Mode::from_bits_truncate(mode & 0o7777)).map_err(fail)
+    let mode = Mode::from_bits_truncate((mode & 0o7777) as RawMode);
+    fchmod(file, mode).map_err(fail)
 }
 
 #[cfg(not(unix))]

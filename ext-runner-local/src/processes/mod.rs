@@ -21,6 +21,7 @@ pub(crate) mod table;
 mod tree;
 
 use crate::environment::{self, Variable};
+use crate::session::closed;
 use process::{Cause, Process};
 use pump::{Pipes, Pump};
 pub(crate) use tree::StartFolder;
@@ -34,6 +35,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Launcher {
     pub(crate) env: Vec<Variable>,
     /// The supervisor's program, if there is one.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) supervisor: Option<PathBuf>,
     pub(crate) output_bytes: usize,
     pub(crate) max_processes: usize,
@@ -238,10 +240,6 @@ impl Drop for Processes {
     fn drop(&mut self) {
         self.end_all();
     }
-}
-
-pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Unavailable, "the session is closed").permanent()
 }
 
 struct Counted(watch::Sender<usize>);

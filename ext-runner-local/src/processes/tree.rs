@@ -43,6 +43,7 @@ impl StartFolder {
 
 /// What becomes of a tree, in this order.
 #[derive(Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum TreeEvent {
     /// The command runs.
     Started,
@@ -59,6 +60,7 @@ pub(crate) enum TreeEvent {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum TreeStatus {
     Code(i32),
     Signal(i32),

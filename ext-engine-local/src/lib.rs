@@ -22,6 +22,19 @@
 //! and calls [`LocalModels::get`], which reports progress; a first request
 //! fetches by itself unless [`LocalSettings::download`] is off.
 //!
+//! ```no_run
+//! # async fn example() -> haft_api::Result<()> {
+//! use haft_ext_engine_local::LocalModels;
+//!
+//! let models = LocalModels::new("/home/ann/.haft");
+//! let report = |p: haft_ext_engine_local::SetupProgress| {
+//!     println!("{}: {} of {:?} bytes", p.phase, p.done, p.total);
+//! };
+//! let weights = models.get(models.default_model(), &report).await?;
+//! println!("ready: {}", weights.display());
+//! # Ok(()) }
+//! ```
+//!
 //! # Small models
 //! Models whose file is smaller than 1.5 GB are driven through the
 //! [small-model profile](profile). Larger ones get requests as they are, and call

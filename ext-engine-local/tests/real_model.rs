@@ -42,7 +42,7 @@ fn settings() -> LocalSettings {
     clippy::print_stderr,
     reason = "who reads the test's output wants to know"
 )]
-async fn is_here(test: &str) -> bool {
+async fn is_here() -> bool {
     let models = LocalModels::new(home()).without_native_server();
     match models.get(models.default_model(), &|_| {}).await {
         Ok(_) => true,
@@ -59,7 +59,7 @@ async fn is_here(test: &str) -> bool {
                 )
             );
             assert!(excused, "{error}");
-            eprintln!("{test}: skipped: {error}");
+            eprintln!("skipped: {}", error.message());
             false
         }
     }
@@ -265,7 +265,7 @@ async fn turn(
 )]
 async fn tool_turns_with_the_tiny_model() {
     let _one = ONE_AT_A_TIME.lock().await;
-    if !is_here("tool_turns_with_the_tiny_model").await {
+    if !is_here().await {
         return;
     }
     let engine = LocalEngine::new(settings()).unwrap();
@@ -339,7 +339,7 @@ async fn tool_turns_with_the_tiny_model() {
 #[tokio::test]
 async fn the_answer_is_about_the_file_and_a_second_file_gets_a_second_round() {
     let _one = ONE_AT_A_TIME.lock().await;
-    if !is_here("the_answer_is_about_the_file").await {
+    if !is_here().await {
         return;
     }
     let engine = LocalEngine::new(settings()).unwrap();
@@ -395,7 +395,7 @@ fn kill(pid: i32) {
 #[tokio::test]
 async fn a_dropped_stream_frees_the_server_and_a_killed_server_comes_back() {
     let _one = ONE_AT_A_TIME.lock().await;
-    if !is_here("a_dropped_stream_frees_the_server").await {
+    if !is_here().await {
         return;
     }
     let before = children();
@@ -447,7 +447,7 @@ async fn a_dropped_stream_frees_the_server_and_a_killed_server_comes_back() {
 #[tokio::test]
 async fn too_long_a_request_is_a_context_overflow() {
     let _one = ONE_AT_A_TIME.lock().await;
-    if !is_here("too_long_a_request").await {
+    if !is_here().await {
         return;
     }
     let mut settings = settings();
@@ -464,13 +464,8 @@ async fn too_long_a_request_is_a_context_overflow() {
 
 const HOLDER: &str = "HAFT_TEST_HOLD_MODEL";
 
-/// Not a test of its own: the process that the next test kills.
-#[tokio::test]
-#[ignore = "run by the_server_dies_with_a_process_that_is_killed"]
-async fn hold_a_model_until_killed() {
-    let Some(told) = std::env::var_os(HOLDER) else {
-        return;
-    };
+/// What the process that is to be killed does: the test below, in its other role.
+async fn hold_a_model(told: &Path) {
     let engine = LocalEngine::new(settings()).unwrap();
     let hello = request(&[Arc::new(Item::user("Hello"))], vec![]);
     let _stream = engine.stream_turn(hello).await.unwrap();
@@ -480,14 +475,17 @@ async fn hold_a_model_until_killed() {
 
 #[tokio::test]
 async fn the_server_dies_with_a_process_that_is_killed() {
+    if let Some(told) = std::env::var_os(HOLDER) {
+        hold_a_model(Path::new(&told)).await;
+    }
     let _one = ONE_AT_A_TIME.lock().await;
-    if !is_here("the_server_dies_with_a_process_that_is_killed").await {
+    if !is_here().await {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("pid");
     let mut holder = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "hold_a_model_until_killed"])
+        .args(["--exact", "the_server_dies_with_a_process_that_is_killed"])
         .env(HOLDER, &told)
         .kill_on_drop(true)
         .spawn()

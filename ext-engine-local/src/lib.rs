@@ -23,10 +23,10 @@
 //! fetches by itself unless [`LocalSettings::download`] is off.
 //!
 //! ```no_run
-//! # async fn example() -> haft_api::Result<()> {
+//! # async fn example(home: &std::path::Path) -> haft_api::Result<()> {
 //! use haft_ext_engine_local::LocalModels;
 //!
-//! let models = LocalModels::new("/home/ann/.haft");
+//! let models = LocalModels::new(home);
 //! let report = |p: haft_ext_engine_local::SetupProgress| {
 //!     println!("{}: {} of {:?} bytes", p.phase, p.done, p.total);
 //! };

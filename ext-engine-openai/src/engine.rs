@@ -1,6 +1,7 @@
 //! The engine.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::decode::ChatDecoder;
 use crate::encode::{EncodeSettings, encode};
 use crate::endpoint::shown;
 use crate::models;
-use crate::stream::{form_of, receive, silent};
+use crate::provider::Provider;
+use crate::stream::{check_head, receive, silent};
 use crate::tool_names::ToolNames;
 use crate::transport::Transport;
 
@@ -47,7 +49,6 @@ const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
 /// println!("{:?}", engine.readiness().await);
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct ChatEngine {
     id: ExtensionId,
     config: ChatConfig,
@@ -55,6 +56,15 @@ pub struct ChatEngine {
     encode: Arc<EncodeSettings>,
     /// The first model of the server's list, where it had to be asked for.
     listed_default: Mutex<Option<String>>,
+}
+
+impl fmt::Debug for ChatEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatEngine")
+            .field("id", &self.id)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ChatEngine {
@@ -74,23 +84,28 @@ impl ChatEngine {
             .context("engine", id));
         }
         let transport = Transport::new(config.clone()).map_err(|e| e.context("engine", &id))?;
-        let host = transport.endpoint.host();
+        let provider = Provider::of(transport.endpoint.host());
+        let mut extra_body = config.extra_body.clone();
+        if provider.refuses_stream_options() {
+            extra_body
+                .entry("stream_options")
+                .or_insert(serde_json::Value::Null);
+        }
         let max_tokens_field = match &config.max_tokens_field {
             Some(field) => Cow::Owned(field.clone()),
-            None if transport.endpoint.is_openai() => Cow::Borrowed("max_completion_tokens"),
-            None => Cow::Borrowed("max_tokens"),
+            None => Cow::Borrowed(provider.max_tokens_field()),
         };
         let reasoning_field = match &config.reasoning_field {
             Some(field) if field.is_empty() => None,
             Some(field) => Some(Cow::Owned(field.clone())),
-            None if wants_reasoning(host) => Some(Cow::Borrowed("reasoning_content")),
-            None => None,
+            None => provider.reasoning_field().map(Cow::Borrowed),
         };
         let encode = Arc::new(EncodeSettings {
-            provider: host.to_owned(),
+            provider: transport.endpoint.host().to_owned(),
             max_tokens_field,
             reasoning_field,
-            extra_body: config.extra_body.clone(),
+            short_call_ids: provider.wants_short_call_ids(),
+            extra_body,
         });
         Ok(Self {
             id,
@@ -104,6 +119,18 @@ impl ChatEngine {
     /// The settings it was made with.
     pub fn config(&self) -> &ChatConfig {
         &self.config
+    }
+
+    /// The body that a request for this model is sent with. Does no I/O.
+    ///
+    /// The same request gives the same bytes, and one with a longer history
+    /// differs from that with a shorter one only behind the messages that both
+    /// have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for options that JSON can't carry.
+    pub fn body(&self, request: &EngineRequest, model: &str) -> Result<Vec<u8>> {
+        Ok(encode(request, model, &self.encode)?.body)
     }
 
     fn describe(&self, operation: &str) -> impl Fn(Error) -> Error + Send + 'static + use<> {
@@ -149,6 +176,9 @@ impl ChatEngine {
 
     /// The server's list of models.
     async fn list(&self) -> Result<Vec<ModelInfo>> {
+        if let Some(reason) = self.transport.missing_key() {
+            return Err(Error::new(ErrorKind::Denied, reason));
+        }
         let list = async { models::read(self.transport.get_models().await?).await };
         tokio::time::timeout(MODELS_TIME, list)
             .await
@@ -171,14 +201,6 @@ impl ChatEngine {
         }
         info
     }
-}
-
-/// Providers whose models want their reasoning back within a turn.
-fn wants_reasoning(host: &str) -> bool {
-    matches!(
-        host,
-        "api.deepseek.com" | "api.moonshot.ai" | "api.moonshot.cn"
-    )
 }
 
 #[async_trait]
@@ -260,21 +282,21 @@ impl InferenceEngine for ChatEngine {
                 Some(model) => model.clone(),
                 None => self.default_model().await?,
             };
-            let encoded = encode(&request, &model, &self.encode)?;
+            let body = self.body(&request, &model)?;
             // Its items may be large, and the answer takes its time.
             drop(request);
             if let Some(reason) = self.transport.missing_key() {
                 return Err(Error::new(ErrorKind::Denied, reason));
             }
-            let mut response = self.transport.post_chat(encoded.body).await?;
-            let form = form_of(&mut response).await?;
+            let mut response = self.transport.post_chat(body).await?;
+            check_head(&mut response).await?;
             let decoder = ChatDecoder::new(names, &self.encode.provider);
-            Ok((response, form, decoder))
+            Ok((response, decoder))
         };
-        let (response, form, decoder) = tokio::time::timeout(idle, start)
+        let (response, decoder) = tokio::time::timeout(idle, start)
             .await
             .unwrap_or_else(|_| Err(silent(idle)))
             .map_err(&describe)?;
-        Ok(receive(response, form, decoder, idle, asked_at, describe))
+        Ok(receive(response, decoder, idle, asked_at, describe))
     }
 }

@@ -112,6 +112,7 @@ impl Roots {
         })
     }
 
+    #[cfg(unix)]
     pub(crate) fn workspace(&self) -> &Root {
         &self.workspace
     }

@@ -600,6 +600,7 @@ fn bad_input_is_one_clear_line_and_the_documented_status() {
             );
         }
     };
+    check(&["run", "--thread", "last", "hi"], 2, &["no thread"]);
     check(&["run"], 2, &["<PROMPT>"]);
     check(&["run", "  "], 2, &["prompt is empty"]);
     check(&["run", "--engin", "x", "hi"], 2, &["'--engine'"]);
@@ -624,7 +625,6 @@ fn bad_input_is_one_clear_line_and_the_documented_status() {
     check(&["run", "--workspace", "/none", "hi"], 2, &["/none"]);
     check(&["run", "--workspace", file, "hi"], 2, &["no folder"]);
     check(&["run", "--config", "/none", "hi"], 2, &["/none"]);
-    check(&["run", "--thread", "last", "hi"], 2, &["no thread"]);
     check(&["run", "--thread", "../x", "hi"], 2, &["../x"]);
     check(&["run", "--thread", "none", "hi"], 2, &["none"]);
     check(&["threads", "show", "none"], 2, &["none"]);

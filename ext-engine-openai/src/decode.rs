@@ -135,10 +135,13 @@ impl ChatDecoder {
     /// # Errors
     /// As [`push`](Self::push) and [`finish`](Self::finish).
     pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
-        let event = SseEvent {
-            name: b"",
-            data: body,
+        // Some wrap a failure's object in a list, and name it as an event would.
+        let name: &[u8] = if body.trim_ascii_start().starts_with(b"[") {
+            b"error"
+        } else {
+            b""
         };
+        let event = SseEvent { name, data: body };
         let outcome = self
             .answer
             .take(event, events)

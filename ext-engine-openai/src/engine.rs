@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
@@ -27,8 +27,8 @@ const READINESS_TIME: Duration = Duration::from_secs(1);
 /// How long a server may take to list its models.
 const MODELS_TIME: Duration = Duration::from_secs(10);
 
-/// Fields of the body that no setting may replace.
-const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
+/// How long a server's list of models is taken to be right.
+const MODELS_KEPT: Duration = Duration::from_secs(60);
 
 /// An engine over one server that speaks Chat Completions.
 ///
@@ -54,8 +54,8 @@ pub struct ChatEngine {
     config: ChatConfig,
     transport: Transport,
     encode: Arc<EncodeSettings>,
-    /// The first model of the server's list, where it had to be asked for.
-    listed_default: Mutex<Option<String>>,
+    /// The server's list of models, and when it was asked for.
+    listed: Mutex<Option<(Instant, Arc<[ModelInfo]>)>>,
 }
 
 impl fmt::Debug for ChatEngine {
@@ -73,17 +73,10 @@ impl ChatEngine {
     /// # Errors
     /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
     pub fn new(id: ExtensionId, config: ChatConfig) -> Result<Self> {
-        if let Some(field) = OWN_FIELDS
-            .iter()
-            .find(|field| config.extra_body.contains_key(**field))
-        {
-            return Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("`extra_body` can't set `{field}`"),
-            )
-            .context("engine", id));
-        }
-        let transport = Transport::new(config.clone()).map_err(|e| e.context("engine", &id))?;
+        let transport = config
+            .check()
+            .and_then(|()| Transport::new(config.clone()))
+            .map_err(|e| e.context("engine", &id))?;
         let provider = Provider::of(transport.endpoint.host());
         let mut extra_body = config.extra_body.clone();
         if provider.refuses_stream_options() {
@@ -112,7 +105,7 @@ impl ChatEngine {
             config,
             transport,
             encode,
-            listed_default: Mutex::default(),
+            listed: Mutex::default(),
         })
     }
 
@@ -153,34 +146,36 @@ impl ChatEngine {
         if self.transport.endpoint.is_openai() {
             return Ok(models::OPENAI_DEFAULT.to_owned());
         }
-        let listed = self.listed().clone();
-        if let Some(model) = listed {
-            return Ok(model);
-        }
-        let first = self.list().await?.into_iter().next();
-        let model = first.ok_or_else(|| {
+        let listed = self.kept_list().await?;
+        let first = listed.first().map(|model| model.name.clone());
+        first.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 "the server lists no model: load one there, or name one",
             )
-        })?;
-        *self.listed() = Some(model.name.clone());
-        Ok(model.name)
+        })
     }
 
-    fn listed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.listed_default
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn listed(&self) -> MutexGuard<'_, Option<(Instant, Arc<[ModelInfo]>)>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's list of models.
-    async fn list(&self) -> Result<Vec<ModelInfo>> {
+    /// The server's list of models, as it was not long ago.
+    async fn kept_list(&self) -> Result<Arc<[ModelInfo]>> {
+        let kept = self.listed().clone();
+        match kept {
+            Some((at, models)) if at.elapsed() < MODELS_KEPT => Ok(models),
+            _ => self.list().await,
+        }
+    }
+
+    /// The server's list of models, as it is now.
+    async fn list(&self) -> Result<Arc<[ModelInfo]>> {
         if let Some(reason) = self.transport.missing_key() {
             return Err(Error::new(ErrorKind::Denied, reason));
         }
         let list = async { models::read(self.transport.get_models().await?).await };
-        tokio::time::timeout(MODELS_TIME, list)
+        let models = tokio::time::timeout(MODELS_TIME, list)
             .await
             .unwrap_or_else(|_| {
                 Err(Error::new(
@@ -188,7 +183,10 @@ impl ChatEngine {
                     "the server didn't list its models in time",
                 )
                 .temporary())
-            })
+            })?;
+        let models: Arc<[ModelInfo]> = models.into();
+        *self.listed() = Some((Instant::now(), Arc::clone(&models)));
+        Ok(models)
     }
 
     /// Adds what is known of a model from elsewhere.
@@ -267,9 +265,10 @@ impl InferenceEngine for ChatEngine {
         if known || self.transport.endpoint.is_openai() {
             return Ok(self.complete(ModelInfo::new(name)));
         }
-        let listed = self.list().await.unwrap_or_default();
-        let info = listed.into_iter().find(|info| info.name == name);
-        Ok(self.complete(info.unwrap_or_else(|| ModelInfo::new(name))))
+        // A server without a list may still have the model.
+        let listed = self.kept_list().await.unwrap_or_default();
+        let info = listed.iter().find(|info| info.name == name);
+        Ok(self.complete(info.cloned().unwrap_or_else(|| ModelInfo::new(name))))
     }
 
     async fn stream_turn(&self, request: EngineRequest) -> Result<EngineStream> {

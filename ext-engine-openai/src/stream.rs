@@ -102,6 +102,8 @@ struct Answer<D> {
     failed: Option<Error>,
     idle: Duration,
     silent_since: Instant,
+    /// An event was handed out, and whoever has it may take their time with it.
+    handed_out: bool,
     /// Until when the connection's end is waited for, once all was said.
     closes: Option<Instant>,
     describe: D,
@@ -124,6 +126,7 @@ pub(crate) fn receive(
         failed: None,
         idle,
         silent_since: asked_at,
+        handed_out: false,
         closes: None,
         describe,
     };
@@ -149,6 +152,7 @@ impl<D: Fn(Error) -> Error> Answer<D> {
     async fn next(&mut self) -> Option<Result<EngineEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
+                self.handed_out = true;
                 return Some(Ok(event));
             }
             if let Some(error) = self.failed.take() {
@@ -161,6 +165,9 @@ impl<D: Fn(Error) -> Error> Answer<D> {
     /// Receives one piece of the body; `None` once there was an end.
     async fn receive(&mut self) -> Option<()> {
         let response = self.response.as_mut()?;
+        if std::mem::take(&mut self.handed_out) {
+            self.silent_since = Instant::now();
+        }
         let ended = self.closes.is_some() || self.decoder.has_ended();
         let patience = if ended {
             self.idle.min(LINGER)

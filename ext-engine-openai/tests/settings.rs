@@ -61,6 +61,11 @@ fn what_is_wrong_is_named() {
     check(json!({"headers": {"a b": "c"}}), &["`a b`"]);
     check(json!({"headers": {"a": "c\n"}}), &["`a`"]);
     check(json!({"proxy": "::"}), &["proxy"]);
+    check(json!({"idle_timeout_ms": 0}), &["idle_timeout_ms"]);
+    check(
+        json!({"connect_timeout_ms": u64::MAX}),
+        &["connect_timeout_ms"],
+    );
     for field in ["messages", "model", "stream", "tools"] {
         check(json!({"extra_body": {field: 1}}), &["extra_body", field]);
     }

@@ -482,6 +482,8 @@ fn an_answer_that_is_no_stream_is_taken_whole() {
         whole(r#"{"choices":["#).unwrap_err().kind(),
         ErrorKind::Corrupt
     );
+    let error = whole(r#"[{"error":{"code":404,"message":"no such model"}}]"#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(whole("{}").unwrap_err().kind(), ErrorKind::Unavailable);
 }
 

@@ -191,3 +191,26 @@ async fn where_nothing_listens_the_error_says_so_and_what_to_do() {
         ],
     );
 }
+
+/// A full queue of connections, which Linux answers with silence.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_that_does_not_come_about_is_given_up_on() {
+    use tokio::net::{TcpSocket, TcpStream};
+
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    let patience = Duration::from_millis(500);
+    while let Ok(stream) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+        waiting.push(stream.unwrap());
+        assert!(waiting.len() < 64, "the queue is never full");
+    }
+    let engine = engine(&format!("http://{address}/v1"), |config| {
+        config.connect_timeout_ms = 300;
+    });
+    let heard = round(&engine).await;
+    heard.fails("", ErrorKind::Timeout, true, &["300 ms", "reachable"]);
+}

@@ -1,12 +1,7 @@
-//! The suite that all tools keep, over an in-memory and over a local session.
+//! The suite that all tools keep.
 
 use std::sync::Arc;
 
-use haft_api::{
-    Binding, Destination, Error, ErrorKind, RemoteRunnerProvider as _, RemoteRunnerSession, Result,
-    raw_json,
-};
-use haft_ext_runner_local::{LocalConfig, LocalRunner};
 use haft_ext_tools_coding::CodingTools;
 use haft_testkit::ToolFixture;
 
@@ -30,44 +25,4 @@ fn fixture() -> ToolFixture {
     fixture
 }
 
-/// With workspaces that are folders of a folder, which goes with the fixture.
-fn in_folders() -> ToolFixture {
-    let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
-    let parent = Arc::clone(&folder);
-    fixture()
-        .workspace(move || local(Arc::clone(&parent)))
-        .keeping(folder)
-}
-
-async fn local(parent: Arc<tempfile::TempDir>) -> Result<Arc<dyn RemoteRunnerSession>> {
-    let failed = |e| Error::io(e, "no folder for a workspace");
-    let folder = tempfile::tempdir_in(parent.path()).map_err(failed)?.keep();
-    let workspace = folder.canonicalize().map_err(failed)?;
-    let workspace = workspace.to_str().ok_or_else(|| {
-        Error::new(
-            ErrorKind::Unsupported,
-            "the temporary folder's path isn't UTF-8",
-        )
-    })?;
-    let binding = Binding {
-        destination: Destination {
-            id: "conformance".try_into()?,
-            provider_id: "local".try_into()?,
-            config: raw_json("{}")?,
-            manifest: None,
-        },
-        workspace: workspace.to_owned(),
-        read_roots: Vec::new(),
-    };
-    LocalRunner::new(LocalConfig::default())?
-        .create(binding)
-        .await
-}
-
-mod in_memory {
-    haft_testkit::tool_conformance!(crate::fixture);
-}
-
-mod in_a_local_folder {
-    haft_testkit::tool_conformance!(crate::in_folders);
-}
+haft_testkit::tool_conformance!(fixture);

@@ -1,17 +1,18 @@
 //! The shell tool over a local session whose supervisor is this very program,
 //! for which it needs a `main` of its own.
 
-mod support;
+#[path = "coding/bench.rs"]
+mod bench;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use bench::{Bench, Called};
 use haft_api::{Deadline, ToolContext};
 use haft_ext_runner_local::supervise_if_asked;
 use haft_testkit::{MemoryRunner, fixture};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::json;
-use support::{Bench, Called};
 
 macro_rules! tests {
     ($($name:ident),+ $(,)?) => {

@@ -9,6 +9,7 @@ mod batch;
 mod call;
 mod output;
 mod plan;
+mod schema;
 pub(crate) mod toolset;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod llama;
 mod process;
 mod script;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use binary::haft;
+pub use llama::{LlamaServer, Serving, free_port};
 pub use process::{Finished, Running, marked_processes};
 pub use script::{Round, call, calls, text};
 

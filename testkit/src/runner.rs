@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use haft_api::{
-    Binding, Destination, Error, ErrorKind, ExtensionId, Lease, LeaseRequest, ProcessSpec,
-    Readiness, RemoteRunnerProvider, RemoteRunnerSession, Result, Resumed, RunnerCapabilities,
-    SessionId, SessionState, async_trait, raw_json,
+    Binding, Destination, Error, ErrorKind, ExtensionId, LeaseRequest, ProcessSpec, Readiness,
+    RemoteRunnerProvider, Result, RunnerCapabilities, SessionId, SessionState, raw_json,
 };
 
 use crate::faults::Faults;
@@ -15,10 +14,12 @@ use crate::fixture::extension_id;
 
 mod files;
 mod lease;
+mod operation;
 mod path;
 mod probe;
 mod process;
 mod program;
+mod provider;
 mod session;
 mod world;
 
@@ -26,55 +27,11 @@ mod world;
 mod tests;
 
 pub use lease::LeaseCounts;
+pub use operation::RunnerOperation;
 pub use program::ProgramIo;
 
 use program::Program;
-use session::MemorySession;
 use world::World;
-
-/// What can be made to fail in a [`MemoryRunner`] and its sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum RunnerOperation {
-    /// [`RemoteRunnerProvider::create`].
-    Create,
-    /// [`RemoteRunnerProvider::resume`].
-    Resume,
-    /// [`RemoteRunnerProvider::acquire_lease`].
-    AcquireLease,
-    /// [`Lease::release`].
-    ReleaseLease,
-    /// [`RemoteRunnerSession::read_file`].
-    ReadFile,
-    /// [`RemoteRunnerSession::write_file`].
-    WriteFile,
-    /// [`RemoteRunnerSession::metadata`].
-    Metadata,
-    /// [`RemoteRunnerSession::list`].
-    List,
-    /// [`RemoteRunnerSession::remove`].
-    Remove,
-    /// [`RemoteRunnerSession::make_dir`].
-    MakeDir,
-    /// [`RemoteRunnerSession::start_process`].
-    StartProcess,
-    /// [`RemoteRunnerSession::read_process`].
-    ReadProcess,
-    /// [`RemoteRunnerSession::write_stdin`].
-    WriteStdin,
-    /// [`RemoteRunnerSession::signal`].
-    Signal,
-    /// [`RemoteRunnerSession::pause`].
-    Pause,
-    /// [`RemoteRunnerSession::detach`].
-    Detach,
-    /// [`RemoteRunnerSession::snapshot`].
-    Snapshot,
-    /// [`RemoteRunnerSession::port`].
-    Port,
-    /// [`RemoteRunnerSession::close`].
-    Close,
-}
 
 type ConfigCheck = dyn Fn(&Destination) -> Result<()> + Send + Sync;
 
@@ -372,71 +329,5 @@ impl fmt::Debug for MemoryRunner {
             .field("id", &self.setup.id)
             .field("sandboxes", &self.sandboxes())
             .finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl RemoteRunnerProvider for MemoryRunner {
-    fn id(&self) -> &ExtensionId {
-        &self.setup.id
-    }
-
-    fn capabilities(&self) -> RunnerCapabilities {
-        self.setup.capabilities
-    }
-
-    fn default_workspace(&self) -> Option<String> {
-        self.setup.default_workspace.clone()
-    }
-
-    async fn readiness(&self) -> Readiness {
-        self.setup.readiness.clone()
-    }
-
-    fn validate(&self, destination: &Destination) -> Result<()> {
-        (self.setup.check_config)(destination)
-    }
-
-    async fn create(&self, binding: Binding) -> Result<Arc<dyn RemoteRunnerSession>> {
-        binding.validate().map_err(|e| e.operation("create"))?;
-        self.world.note_creation(&binding);
-        let made = async {
-            let sandbox = self.world.sandbox_for(&self.setup, &binding)?;
-            Ok(MemorySession::attach(self, sandbox, binding.destination.id))
-        };
-        let session = self.faults.run(RunnerOperation::Create, made).await?;
-        Ok(Arc::new(session))
-    }
-
-    async fn resume(&self, binding: Binding, state: SessionState) -> Result<Resumed> {
-        self.world.note_resumption(&state);
-        let found = async {
-            let id = &state.session_id;
-            let Some(sandbox) = self.world.find(id) else {
-                let reason = format!("there is no sandbox {id} any more");
-                return Ok(Resumed::Gone { reason });
-            };
-            sandbox.wake();
-            let session = MemorySession::attach(self, sandbox, binding.destination.id);
-            Ok(Resumed::Session(Arc::new(session)))
-        };
-        self.faults.run(RunnerOperation::Resume, found).await
-    }
-
-    async fn acquire_lease(
-        &self,
-        state: SessionState,
-        request: LeaseRequest,
-    ) -> Result<Option<Arc<dyn Lease>>> {
-        if !self.setup.capabilities.leases {
-            return Ok(None);
-        }
-        self.world.leases.note_request(request);
-        let acquired = self.world.leases.acquire(&state.session_id, request);
-        let held = self
-            .faults
-            .run(RunnerOperation::AcquireLease, acquired)
-            .await?;
-        Ok(Some(Arc::new(held.with_faults(&self.faults))))
     }
 }

@@ -8,8 +8,11 @@ use futures::future::{BoxFuture, FutureExt};
 
 mod declare;
 pub(crate) mod engine;
+pub(crate) mod event_sink;
 mod expect;
+pub(crate) mod extension;
 mod outcome;
+pub(crate) mod policy;
 pub(crate) mod runner;
 mod schema;
 pub(crate) mod source;

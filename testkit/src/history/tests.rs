@@ -1,4 +1,4 @@
-use haft_api::{NoticeLevel, raw_json};
+use haft_api::{NoticeLevel, Part, ProviderState, raw_json};
 
 use super::*;
 use crate::fixture::{tool_call, tool_result};

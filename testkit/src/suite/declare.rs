@@ -14,7 +14,8 @@ macro_rules! collect_cases {
 
 pub(crate) use collect_cases;
 
-/// Makes a list of cases into one test each.
+/// Makes a list of cases into one test each. (The cases stand in a function of
+/// their own, so that what makes them is compiled in examples, too.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_tests {
@@ -23,11 +24,17 @@ macro_rules! __declare_tests {
             #[allow(unused_imports)]
             use super::*;
 
+            /// The cases as values, for whoever wants to run them otherwise.
+            #[allow(dead_code)]
+            pub(crate) fn cases() -> ::std::vec::Vec<$crate::Case> {
+                $suite($make)
+            }
+
             $(
                 #[doc = $checks]
                 #[test]
                 fn $name() {
-                    $crate::run_case(&$suite($make), stringify!($name));
+                    $crate::run_case(&cases(), stringify!($name));
                 }
             )*
         }

@@ -138,7 +138,10 @@ pub fn engine_suite(make: impl Fn() -> EngineFixture + Send + Sync + 'static) ->
 ///     let engine = ScriptedEngine::new().afterwards(Round::new().text("Hello."));
 ///     EngineFixture::new(Arc::new(engine))
 /// });
-/// # fn main() {}
+/// # #[tokio::main]
+/// # async fn main() {
+/// # haft_testkit::run_all(engine_conformance::cases()).await.assert_kept();
+/// # }
 /// ```
 #[macro_export]
 macro_rules! engine_conformance {

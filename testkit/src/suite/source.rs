@@ -137,7 +137,10 @@ pub fn tool_source_suite(make: impl Fn() -> SourceFixture + Send + Sync + 'stati
 ///         .example("find", r#"{"what":"it"}"#)
 ///         .slow("hang", "{}")
 /// });
-/// # fn main() {}
+/// # #[tokio::main]
+/// # async fn main() {
+/// # haft_testkit::run_all(tool_source_conformance::cases()).await.assert_kept();
+/// # }
 /// ```
 #[macro_export]
 macro_rules! tool_source_conformance {

@@ -114,7 +114,10 @@ pub fn store_suite<F: StoreFixture>(make: impl Fn() -> F + Send + Sync + 'static
 ///     let store = MemoryStore::new();
 ///     move || std::future::ready(Ok(store.reopen().shared()))
 /// });
-/// # fn main() {}
+/// # #[tokio::main]
+/// # async fn main() {
+/// # haft_testkit::run_all(store_conformance::cases()).await.assert_kept();
+/// # }
 /// ```
 ///
 /// For a store on disk, the fixture owns the folder. (A factory of a store in
@@ -134,7 +137,10 @@ pub fn store_suite<F: StoreFixture>(make: impl Fn() -> F + Send + Sync + 'static
 ///         async move { factory.open(options).await }
 ///     }
 /// });
-/// # fn main() {}
+/// # #[tokio::main]
+/// # async fn main() {
+/// # haft_testkit::run_all(store_conformance::cases()).await.assert_kept();
+/// # }
 /// ```
 #[macro_export]
 macro_rules! store_conformance {

@@ -131,7 +131,10 @@ pub fn tool_suite(make: impl Fn() -> ToolFixture + Send + Sync + 'static) -> Vec
 ///     let tools = Tools::new().with(EchoTool::new("echo"));
 ///     ToolFixture::new(Arc::new(tools)).example("echo", r#"{"text":"hello"}"#)
 /// });
-/// # fn main() {}
+/// # #[tokio::main]
+/// # async fn main() {
+/// # haft_testkit::run_all(tool_conformance::cases()).await.assert_kept();
+/// # }
 /// ```
 #[macro_export]
 macro_rules! tool_conformance {

@@ -18,7 +18,7 @@ use crate::suite::expect::{claimed, ensure, ok, soon};
 use crate::suite::{Checked, Unmet};
 
 /// How long anything may take that has no reason to take long.
-pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// The fixture of one case.
 pub(super) struct Subject {

@@ -158,6 +158,16 @@ pub enum EventBody {
         /// The turn's so far.
         turn_total: Usage,
     },
+    /// The engine failed in a way that may pass; the round is tried again.
+    #[serde(rename = "engine.retry")]
+    EngineRetry {
+        /// Which try failed, from 1.
+        attempt: u32,
+        /// How long it waits before the next, in milliseconds.
+        delay_ms: u64,
+        /// What failed.
+        error: ErrorData,
+    },
     /// The thread's title or another of its metadata changed.
     #[serde(rename = "thread.updated")]
     ThreadUpdated {

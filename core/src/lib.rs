@@ -1,1 +1,35 @@
-//! Placeholder.
+//! The Haft agent runtime: parts in, threads and turns out.
+//!
+//! A [`Runtime`] is built of a [`Registry`](haft_api::Registry) (engines,
+//! tools, tool sources, runners, policies, sinks) and one thread store. It
+//! creates and opens [`Thread`]s; a thread runs one [`Turn`] at a time: stream a
+//! model's round, run its tool calls, persist everything, publish events,
+//! repeat.
+//!
+//! | question | module |
+//! |---|---|
+//! | What is a turn's way from message to end? | `turn` |
+//! | Where does a tool call get its timeout, its workspace, its bounds? | `dispatch` |
+//! | Who makes sure that a history is valid? | `thread::history` |
+//! | What is written, and what does a crash leave? | `thread::records`, `thread::fold` |
+//! | Who sees which event, and when? | `events` |
+//! | When is a sandbox made, and who holds it? | `workspace` |
+//! | Who tries a failed round again? | [`layers`] |
+#![forbid(unsafe_code)]
+
+mod dispatch;
+mod events;
+mod guard;
+pub mod layers;
+mod options;
+mod policy;
+mod runtime;
+mod thread;
+mod turn;
+mod workspace;
+
+pub use events::Subscription;
+pub use options::RuntimeOptions;
+pub use runtime::{Runtime, RuntimeBuilder, ThreadOptions, ToolRun};
+pub use thread::{OpenRequest, Thread, ThreadItem, ThreadItems, TurnStatus};
+pub use turn::{Turn, TurnEnd, TurnRequest};

@@ -1,1 +1,10 @@
-//! Placeholder.
+//! Placeholder docs.
+
+mod process;
+pub mod profile;
+mod provision;
+mod server;
+
+pub use provision::{
+    LocalModels, ModelStatus, OnProgress, SetupPhase, SetupProblem, SetupProgress,
+};

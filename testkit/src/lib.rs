@@ -1,1 +1,26 @@
-//! Placeholder.
+//! Conformance suites and controllable test doubles for implementers of Haft's
+//! traits.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod events;
+mod faults;
+pub mod fixture;
+mod gate;
+mod history;
+mod journal;
+mod lock;
+mod store;
+mod tools;
+
+pub use engine::{Round, RoundCounts, ScriptedEngine, Step, Wait, check_prefixes};
+pub use events::{event_name, summarise};
+pub use faults::{Faults, Injection, Operation};
+pub use gate::Gate;
+pub use history::{Rule, Violation, Wire, validate_history, validate_history_for};
+pub use journal::{Journal, JournalEntry};
+pub use store::{FaultStore, MemoryStore, MemoryStoreFactory, StoreOperation};
+pub use tools::{
+    BatchSource, CountingTool, EchoTool, ExecutionCounts, Executions, FailTool, FnTool, Outcome,
+    OutputTool, PanicTool, SleepTool, Tools,
+};

@@ -1,0 +1,150 @@
+//! The way of a round's tool calls, from the model's wish to its result.
+//!
+//! Per call: known tool → arguments → schema → policy (allow, deny, ask) →
+//! workspace, if the effects need one → execute under deadline, cancellation
+//! and a panic fence → bound the output → result. Every call gets exactly one
+//! result, whatever its siblings do.
+
+mod batch;
+mod call;
+mod output;
+mod plan;
+pub(crate) mod toolset;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use haft_api::{
+    CallId, Deadline, OutputChannel, PolicyContributor, PolicyMode, Result, ThreadId, ToolCall,
+    ToolOutput, ToolResult, TurnId, async_trait,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use output::Bounds;
+pub(crate) use toolset::ToolSet;
+
+use crate::workspace::Workspace;
+pub(crate) use plan::Planned;
+
+/// Where a round's calls leave their traces. The thread's log is one; a run of
+/// tools without a thread has another.
+#[async_trait]
+pub(crate) trait Journal: Send + Sync + 'static {
+    /// Before a call runs. If it has side effects, that it does is durable when
+    /// this returns.
+    async fn starting(&self, call: &ToolCall, side_effects: bool) -> Result<()>;
+
+    /// Results, durable when this returns.
+    async fn ended(&self, results: Vec<ToolResult>) -> Result<()>;
+
+    /// Output of a running call.
+    fn progress(&self, call: &CallId, channel: OutputChannel, text: String);
+
+    /// Asks whether a call may run. Pending until somebody answers.
+    async fn ask(&self, call: &ToolCall, reason: String) -> Result<bool>;
+
+    /// Has a call answered from outside. Pending until somebody does.
+    async fn answer_outside(&self, call: &ToolCall) -> Result<ToolOutput>;
+}
+
+/// What a round's calls are run with.
+#[derive(Clone)]
+pub(crate) struct Round {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn: TurnId,
+    pub(crate) mode: PolicyMode,
+    pub(crate) policies: Arc<[Arc<dyn PolicyContributor>]>,
+    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) cancel: CancellationToken,
+    /// When running tools are cut off.
+    pub(crate) deadline: Option<Deadline>,
+    pub(crate) limits: Limits,
+}
+
+/// Limits of single calls.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    pub(crate) tool_timeout: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) parallel_calls: usize,
+    pub(crate) output: Bounds,
+}
+
+/// Runs a round's calls and has every result in the journal when it returns.
+///
+/// # Errors
+/// Only what the journal fails with: a call's own failure is its result.
+pub(crate) async fn run(round: Round, calls: Vec<ToolCall>) -> Result<()> {
+    let mut missing: Vec<_> = calls.clone();
+    let (results, mut arrived) = mpsc::unbounded_channel();
+    let round = Arc::new(round);
+    let lanes = plan::lanes(&round, calls, &results);
+    let mut lanes: FuturesUnordered<_> = lanes.into_iter().collect();
+    // A source may hold on to its batch's outcomes for ever, so the channel's
+    // end says nothing: the round is over when its lanes are.
+    while !(lanes.is_empty() && arrived.is_empty()) {
+        let mut ended: Vec<ToolResult> = Vec::new();
+        tokio::select! {
+            biased;
+            _ = arrived.recv_many(&mut ended, 256) => {
+                // The first result of a call counts.
+                ended.retain(|result| {
+                    let open = missing.iter().position(|call| call.id == result.call_id);
+                    open.map(|index| missing.swap_remove(index)).is_some()
+                });
+                if !ended.is_empty() {
+                    round.journal.ended(ended).await?;
+                }
+            }
+            lane = lanes.next(), if !lanes.is_empty() => {
+                if let Some(Err(error)) = lane {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let dropped = missing
+        .iter()
+        .map(|call| call::error(call, "the call was dropped"))
+        .collect();
+    round.journal.ended(dropped).await
+}
+
+/// Sends a result to the round's loop.
+type Results = mpsc::UnboundedSender<ToolResult>;
+
+fn send(results: &Results, result: ToolResult) {
+    // The loop is gone only when the round is being torn down.
+    results.send(result).ok();
+}
+
+/// A planned call's way through policy, in words for the model if it ends there.
+async fn permitted(round: &Round, planned: &Planned) -> Result<std::result::Result<(), String>> {
+    let decision = crate::policy::decide(round, planned).await;
+    match decision {
+        haft_api::Decision::Allow => Ok(Ok(())),
+        haft_api::Decision::Deny { reason } => Ok(Err(format!("denied: {reason}"))),
+        haft_api::Decision::Ask { reason } => {
+            let asked = round.journal.ask(&planned.call, reason);
+            tokio::select! {
+                answer = asked => Ok(match answer {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err("denied: the user did not approve this call".to_owned()),
+                    Err(error) => return Err(error),
+                }),
+                () = round.cancel.cancelled() => Ok(Err(call::NOT_STARTED.to_owned())),
+                () = call::passed(round.deadline) => {
+                    Ok(Err("not started: nobody approved it before the turn's deadline".to_owned()))
+                }
+            }
+        }
+    }
+}

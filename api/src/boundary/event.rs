@@ -96,6 +96,8 @@ struct EventFields {
     approved: Option<bool>,
     round: Option<Usage>,
     turn_total: Option<Usage>,
+    attempt: Option<u32>,
+    delay_ms: Option<u64>,
     fields: Option<Vec<String>>,
     from: Option<u64>,
     to: Option<u64>,
@@ -156,6 +158,11 @@ fn body(fields: EventFields) -> Result<Option<EventBody>> {
             arguments,
         }),
         "usage" => body!(Usage { round, turn_total }),
+        "engine.retry" => body!(EngineRetry {
+            attempt,
+            delay_ms,
+            error
+        }),
         "thread.updated" => body!(ThreadUpdated { fields }),
         "lagged" => body!(Lagged { from, to }),
         "turn.completed" => body!(TurnCompleted { usage }),

@@ -97,6 +97,11 @@ fn all() -> Vec<EventBody> {
             round: usage,
             turn_total: usage,
         },
+        Body::EngineRetry {
+            attempt: 2,
+            delay_ms: 500,
+            error: Error::new(ErrorKind::Unavailable, "gone").to_data(),
+        },
         Body::ThreadUpdated {
             fields: vec!["title".to_owned()],
         },
@@ -122,6 +127,7 @@ fn all() -> Vec<EventBody> {
             | Body::ApprovalResolved { .. }
             | Body::ExternalCallRequested { .. }
             | Body::Usage { .. }
+            | Body::EngineRetry { .. }
             | Body::ThreadUpdated { .. }
             | Body::Lagged { .. }
             | Body::TurnCompleted { .. }

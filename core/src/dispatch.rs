@@ -17,8 +17,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use haft_api::{
-    CallId, Deadline, OutputChannel, PolicyContributor, PolicyMode, Result, ThreadId, ToolCall,
-    ToolOutput, ToolResult, TurnId, async_trait,
+    CallId, OutputChannel, PolicyContributor, PolicyMode, Result, ThreadId, ToolCall, ToolOutput,
+    ToolResult, TurnId, async_trait,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use output::Bounds;
 pub(crate) use toolset::ToolSet;
 
+use crate::moment::Moment;
 use crate::workspace::Workspace;
 pub(crate) use plan::Planned;
 
@@ -62,7 +63,7 @@ pub(crate) struct Round {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) cancel: CancellationToken,
     /// When running tools are cut off.
-    pub(crate) deadline: Option<Deadline>,
+    pub(crate) deadline: Option<Moment>,
     pub(crate) limits: Limits,
 }
 
@@ -141,7 +142,7 @@ async fn permitted(round: &Round, planned: &Planned) -> Result<std::result::Resu
                     Err(error) => return Err(error),
                 }),
                 () = round.cancel.cancelled() => Ok(Err(call::NOT_STARTED.to_owned())),
-                () = call::passed(round.deadline) => {
+                () = Moment::passed(round.deadline) => {
                     Ok(Err("not started: nobody approved it before the turn's deadline".to_owned()))
                 }
             }

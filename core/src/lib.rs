@@ -21,6 +21,7 @@ mod dispatch;
 mod events;
 mod guard;
 pub mod layers;
+mod moment;
 mod options;
 mod policy;
 mod runtime;
@@ -30,6 +31,6 @@ mod workspace;
 
 pub use events::Subscription;
 pub use options::RuntimeOptions;
-pub use runtime::{Runtime, RuntimeBuilder, ThreadOptions, ToolRun};
+pub use runtime::{RunnerSelection, Runtime, RuntimeBuilder, ThreadOptions, ToolRun};
 pub use thread::{OpenRequest, Thread, ThreadItem, ThreadItems, TurnStatus};
 pub use turn::{Turn, TurnEnd, TurnRequest};

@@ -7,9 +7,11 @@ mod tools;
 use std::sync::Arc;
 
 use haft_api::{
-    Binding, Diagnostic, Error, ErrorKind, EventBody, ForkPoint, ListThreads, MetadataPatch,
-    NewThread, Registry, Result, ThreadId, ThreadPage,
+    Binding, Destination, DestinationId, Diagnostic, Error, ErrorKind, EventBody, ExtensionId,
+    ForkPoint, ListThreads, MetadataPatch, NewThread, Registry, Result, ThreadId, ThreadPage,
 };
+
+use serde_json::value::RawValue;
 
 pub use builder::RuntimeBuilder;
 pub(crate) use shared::Shared;
@@ -38,7 +40,57 @@ pub struct ThreadOptions {
     pub workspace: Option<String>,
     /// Where its side effects happen; `None` is the runtime's default runner,
     /// if it names a workspace, else the local folder.
-    pub binding: Option<Binding>,
+    pub runner: Option<RunnerSelection>,
+}
+
+/// A runner for a thread: what its binding is made of.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RunnerSelection {
+    /// The provider.
+    pub provider_id: ExtensionId,
+    /// The provider's settings, a JSON object. No secrets.
+    pub config: Box<RawValue>,
+    /// What has to be there, in the provider's words.
+    pub manifest: Option<Box<RawValue>>,
+    /// The folder that relative paths start from; absolute.
+    pub workspace: String,
+    /// Further folders that may be read; absolute.
+    pub read_roots: Vec<String>,
+}
+
+impl RunnerSelection {
+    /// A provider with its default settings, and a folder of its.
+    pub fn new(provider_id: ExtensionId, workspace: impl Into<String>) -> Self {
+        Self {
+            provider_id,
+            config: haft_api::raw_json("{}").expect("an empty object is valid JSON"),
+            manifest: None,
+            workspace: workspace.into(),
+            read_roots: Vec::new(),
+        }
+    }
+
+    /// Sets the provider's settings.
+    #[must_use]
+    pub fn config(mut self, config: Box<RawValue>) -> Self {
+        self.config = config;
+        self
+    }
+
+    fn binding(self, thread: &ThreadId) -> Result<Binding> {
+        let destination = Destination {
+            id: DestinationId::new(format!("thread-{thread}"))?,
+            provider_id: self.provider_id,
+            config: self.config,
+            manifest: self.manifest,
+        };
+        Ok(Binding {
+            destination,
+            workspace: self.workspace,
+            read_roots: self.read_roots,
+        })
+    }
 }
 
 impl Runtime {
@@ -82,8 +134,8 @@ impl Runtime {
             }
             metadata = metadata.set(keys::WORKSPACE, raw(workspace)?);
         }
-        let binding = match options.binding {
-            Some(binding) => Some(binding),
+        let binding = match options.runner {
+            Some(runner) => Some(runner.binding(&id)?),
             None => self.shared.default_binding(&id)?,
         };
         if let Some(binding) = &binding {
@@ -208,7 +260,7 @@ impl Runtime {
     }
 }
 
-fn raw(value: &impl serde::Serialize) -> Result<Box<serde_json::value::RawValue>> {
+fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>> {
     serde_json::value::to_raw_value(value)
         .map_err(|error| Error::new(ErrorKind::InvalidInput, error.to_string()).source(error))
 }

@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use haft_api::{
-    Binding, Diagnostic, EngineMemo, Event, ExtensionId, Item, MetadataPatch, Result, SessionState,
-    ThreadId, ThreadMetadata, TurnId, Usage, async_trait,
+    Binding, Diagnostic, Durability, EngineMemo, Event, ExtensionId, Item, MetadataPatch,
+    NoticeLevel, RemoteRunnerSession, Result, SessionState, ThreadId, ThreadMetadata, TurnId,
+    Usage, async_trait,
 };
 
 use crate::events::{EventHub, Subscription};
@@ -24,6 +25,7 @@ use crate::workspace::{Place, StateKeeper, Workspace};
 use approvals::Desk;
 pub(crate) use journal::ThreadJournal;
 use log::Log;
+use records::ThreadRecord;
 pub use records::TurnStatus;
 
 /// The names under which the runtime keeps its own metadata.
@@ -147,6 +149,51 @@ impl Thread {
         self.inner.log.lock().await.items(before, limit)
     }
 
+    /// Puts the workspace's sandbox to sleep, made first if need be, and stores
+    /// its handle. The next tool that needs it wakes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](haft_api::ErrorKind::Unsupported) if the
+    /// runner can't; [`ErrorKind::Denied`](haft_api::ErrorKind::Denied) if the
+    /// thread has no workspace; what the runner or the store fails with.
+    pub async fn pause_workspace(&self) -> Result<SessionState> {
+        self.inner.workspace().pause().await
+    }
+
+    /// Wakes the workspace's sandbox, or makes it, and gives its session.
+    ///
+    /// # Errors
+    /// As [`pause_workspace`](Self::pause_workspace).
+    pub async fn resume_workspace(&self) -> Result<Arc<dyn RemoteRunnerSession>> {
+        self.inner.workspace().session().await
+    }
+
+    /// Lets go of the workspace's sandbox without ending it, and stores the
+    /// handle by which it can be rejoined.
+    ///
+    /// # Errors
+    /// As [`pause_workspace`](Self::pause_workspace).
+    pub async fn detach_workspace(&self) -> Result<SessionState> {
+        self.inner.workspace().detach().await
+    }
+
+    /// Reattaches to the sandbox of the stored handle. Never makes one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](haft_api::ErrorKind::NotFound) if there is no
+    /// handle, or the sandbox is gone; what the runner or the store fails with.
+    pub async fn rejoin_workspace(&self) -> Result<Arc<dyn RemoteRunnerSession>> {
+        self.inner.workspace().rejoin().await
+    }
+
+    /// Ends the workspace's sandbox if it is live.
+    ///
+    /// # Errors
+    /// If it may still be there.
+    pub async fn close_workspace(&self) -> Result<()> {
+        self.inner.workspace().close().await
+    }
+
     /// The questions that wait for an answer: approvals and external calls of
     /// the turn under way, and approvals that an earlier process asked for.
     pub async fn open_requests(&self) -> Vec<OpenRequest> {
@@ -229,5 +276,22 @@ impl StateKeeper for Keeper {
         })?;
         let patch = MetadataPatch::default().set(keys::SESSION_STATE, raw);
         thread.patch_metadata(patch).await.map(drop)
+    }
+
+    async fn lost(&self, reason: &str) -> Result<()> {
+        let Some(thread) = self.0.upgrade() else {
+            return Ok(());
+        };
+        let notice = Item::Notice {
+            level: NoticeLevel::Warning,
+            code: "workspace_lost".to_owned(),
+            text: format!("the workspace is gone, a fresh one takes its place: {reason}"),
+        };
+        let turn = lock(&thread.active).as_ref().map(|turn| turn.id.clone());
+        let record = ThreadRecord::Item(Arc::new(notice));
+        let mut log = thread.log.lock().await;
+        thread
+            .append(&mut log, turn.as_ref(), &[record], Durability::Barrier)
+            .await
     }
 }

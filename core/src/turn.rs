@@ -8,12 +8,11 @@ mod stream;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use haft_api::{
-    Deadline, ErrorData, ExtensionId, ModelOptions, Part, PolicyMode, Result, TurnId, Usage,
-};
+use haft_api::{ErrorData, ExtensionId, ModelOptions, Part, PolicyMode, Result, TurnId, Usage};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::moment::Moment;
 use crate::thread::{Thread, TurnStatus, lock};
 
 /// What a turn is started with.
@@ -226,9 +225,9 @@ impl Thread {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     /// When running tools are cut off.
-    pub(crate) tools: Option<Deadline>,
+    pub(crate) tools: Option<Moment>,
     /// When everything ends.
-    pub(crate) end: Option<Deadline>,
+    pub(crate) end: Option<Moment>,
 }
 
 impl Times {
@@ -237,10 +236,10 @@ impl Times {
     fn new(limit: Option<Duration>) -> Self {
         let reserve = limit.map(|limit| limit.max(MIN_RESERVE).min(haft_api::ANSWER_RESERVE));
         Self {
-            tools: limit.map(Deadline::after),
+            tools: limit.map(Moment::after),
             end: limit
                 .zip(reserve)
-                .map(|(limit, reserve)| Deadline::after(limit + reserve)),
+                .map(|(limit, reserve)| Moment::after(limit.saturating_add(reserve))),
         }
     }
 }

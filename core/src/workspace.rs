@@ -1,6 +1,7 @@
 //! A thread's workspace: found or made when it is first needed, once, and held
 //! by one writing tool at a time.
 
+mod lifecycle;
 mod locks;
 mod provision;
 
@@ -8,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
-    Binding, Deadline, Error, ErrorKind, Lease, LeaseRequest, RemoteRunnerProvider,
-    RemoteRunnerSession, Result, SessionState, async_trait,
+    Binding, Error, ErrorKind, Lease, LeaseRequest, RemoteRunnerProvider, RemoteRunnerSession,
+    Result, SessionState, async_trait,
 };
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
 use crate::guard;
+use crate::moment::Moment;
 pub(crate) use locks::SessionLocks;
 use provision::Provision;
 
@@ -22,6 +24,10 @@ use provision::Provision;
 pub(crate) trait StateKeeper: Send + Sync + 'static {
     /// Durable when it returns.
     async fn keep(&self, state: &SessionState) -> Result<()>;
+
+    /// The sandbox of a stored handle is gone for good; a fresh one takes its
+    /// place. Durable when it returns.
+    async fn lost(&self, reason: &str) -> Result<()>;
 }
 
 /// Where a thread's side effects happen.
@@ -85,11 +91,7 @@ impl Workspace {
 
     /// The session for one tool: shared with other readers, or alone under the
     /// provider's lease.
-    pub(crate) async fn access(
-        &self,
-        exclusive: bool,
-        deadline: Option<Deadline>,
-    ) -> Result<Access> {
+    pub(crate) async fn access(&self, exclusive: bool, deadline: Option<Moment>) -> Result<Access> {
         let session = self.session().await?;
         let state = session.state();
         let lock = self.locks.of(&state);
@@ -123,19 +125,6 @@ impl Workspace {
     }
 }
 
-impl Workspace {
-    /// Ends the session if there is one.
-    ///
-    /// # Errors
-    /// If the sandbox may still be there.
-    pub(crate) async fn close(&self) -> Result<()> {
-        match self.provision.take() {
-            Some(session) => guard::future("runner session", session.close()).await,
-            None => Ok(()),
-        }
-    }
-}
-
 fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -158,6 +147,11 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn session(&self) -> &Arc<dyn RemoteRunnerSession> {
         &self.session
+    }
+
+    /// Whether the provider fences it.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// Resolves when the lease is lost.

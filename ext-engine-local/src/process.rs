@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_api::{Error, Result};
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
 /// Lines of a program's output that are kept.
@@ -18,21 +18,25 @@ const LINE_BYTES: usize = 500;
 pub(crate) struct Tail(Arc<Mutex<VecDeque<String>>>);
 
 impl Tail {
-    /// Reads a stream to its end and keeps its last lines.
-    pub(crate) async fn read(self, stream: impl AsyncRead + Unpin) {
-        let mut reader = BufReader::new(stream);
+    /// Reads a stream to its end and keeps its last lines, the beginning of each.
+    pub(crate) async fn read(self, mut stream: impl AsyncRead + Unpin) {
+        let mut chunk = [0; 4096];
         let mut line = Vec::new();
-        loop {
-            line.clear();
-            match reader.read_until(b'\n', &mut line).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => self.push(&line),
+        while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+            for &byte in &chunk[..read] {
+                if byte == b'\n' {
+                    self.push(&line);
+                    line.clear();
+                } else if line.len() < LINE_BYTES {
+                    line.push(byte);
+                }
             }
         }
+        self.push(&line);
     }
 
     fn push(&self, line: &[u8]) {
-        let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES)]);
+        let line = String::from_utf8_lossy(line);
         let line = line.trim_end();
         if line.is_empty() {
             return;
@@ -151,4 +155,26 @@ pub(crate) async fn run(command: &mut Command) -> Result<Finished> {
         stdout,
         stderr,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_tail_is_bounded_whatever_a_program_writes() {
+        let tail = Tail::default();
+        let endless = vec![b'x'; 100_000];
+        let lines: String = (0..50).map(|n| format!("line {n}\r\n\n")).collect();
+        let bytes = [&endless[..], b"\n", lines.as_bytes(), b"no \xff end"].concat();
+        tail.clone().read(&bytes[..]).await;
+        let text = tail.text();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), TAIL_LINES);
+        assert_eq!(lines[0], "line 31");
+        assert_eq!(lines[TAIL_LINES - 1], "no \u{fffd} end");
+        let long = Tail::default();
+        long.clone().read(&endless[..]).await;
+        assert_eq!(long.text().len(), LINE_BYTES);
+    }
 }

@@ -11,6 +11,7 @@ enum Written<'a> {
     Text { text: &'a str },
     Reasoning { text: &'a str },
     Error { kind: &'a str, message: &'a str },
+    Stop { reason: &'a str },
 }
 
 /// A call is apart: serde's tagged enums can't carry raw JSON.
@@ -32,10 +33,11 @@ enum Arguments<'a> {
 /// Writes the script that plays a thread's recorded rounds again.
 ///
 /// What the model said between two of the thread's user messages or tool
-/// results is one round and one line. A round that an interrupt ended (a notice
-/// of code `interrupted`) ends with an error of kind `cancelled`, so that the
-/// turn it belongs to ends there when it is played, too. Provider state, usage
-/// and timing aren't in the items' portable form, and aren't written.
+/// results is one round and one line. A notice of code `output_limit` or
+/// `content_filter` makes it stop for that reason; one of code `interrupted`
+/// makes it end with an error of kind `cancelled`, so that the turn it belongs
+/// to ends there when it is played, too. Provider state, usage and timing aren't
+/// in the items' portable form, and aren't written.
 ///
 /// ```
 /// use haft_api::Item;
@@ -54,20 +56,34 @@ pub fn script_from_items<'a>(items: impl IntoIterator<Item = &'a Item>) -> Strin
             Item::Reasoning { text, .. } if text.is_empty() => {}
             Item::Reasoning { text, .. } => round.push(write(&Written::Reasoning { text })),
             Item::ToolCall(call) => round.push(write_call(call)),
-            Item::Notice { code, text, .. } if code == "interrupted" => {
-                round.push(write(&Written::Error {
-                    kind: "cancelled",
-                    message: text,
-                }));
-                end_round(&mut round, &mut script);
+            Item::Notice { code, text, .. } => {
+                if let Some(end) = end_of(code, text) {
+                    round.push(write(&end));
+                    end_round(&mut round, &mut script);
+                }
             }
             Item::UserMessage { .. } | Item::ToolResult(_) => end_round(&mut round, &mut script),
-            // Other notices are the runtime's own, and say nothing of the model.
             _ => {}
         }
     }
     end_round(&mut round, &mut script);
     script
+}
+
+/// How a round ended, where a notice says so. Other notices are the runtime's
+/// own, and say nothing of the model.
+fn end_of<'a>(code: &str, text: &'a str) -> Option<Written<'a>> {
+    match code {
+        "interrupted" => Some(Written::Error {
+            kind: "cancelled",
+            message: text,
+        }),
+        "output_limit" => Some(Written::Stop { reason: "length" }),
+        "content_filter" => Some(Written::Stop {
+            reason: "content_filter",
+        }),
+        _ => None,
+    }
 }
 
 fn end_round(round: &mut Vec<String>, script: &mut String) {

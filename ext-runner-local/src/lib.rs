@@ -1,1 +1,47 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod config;
+#[cfg(unix)]
+mod environment;
+mod files;
+#[cfg(unix)]
+mod processes;
+mod provider;
+mod session;
+mod supervisor;
+
+use std::sync::Arc;
+
+use haft_api::{
+    Extension, ExtensionConfig, ExtensionRegistryBuilder, Manifest, Result, export_extension,
+};
+
+pub use config::LocalConfig;
+pub use provider::LocalRunner;
+pub use supervisor::supervise_if_asked;
+
+/// Brings the runner provider `local`; its settings are [`LocalConfig`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LocalRunnerExtension;
+
+impl Extension for LocalRunnerExtension {
+    fn manifest(&self) -> Result<Manifest> {
+        Manifest::new(
+            "runner-local",
+            env!("CARGO_PKG_VERSION"),
+            "Runs tools in a local directory",
+        )
+    }
+
+    fn register(
+        &self,
+        config: &ExtensionConfig,
+        registry: &mut ExtensionRegistryBuilder,
+    ) -> Result<()> {
+        registry.runner(Arc::new(LocalRunner::new(config.parse()?)?));
+        Ok(())
+    }
+}
+
+export_extension!(LocalRunnerExtension);

@@ -1,5 +1,8 @@
 //! One-shot commands, as a convenience on top of processes.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+
 use async_trait::async_trait;
 
 use super::{CommandOutcome, CommandRequest, Ending, ProcessSpec, RemoteRunnerSession};
@@ -51,39 +54,62 @@ pub trait RemoteRunnerSessionExt: RemoteRunnerSession {
             id: &id,
         };
         self.start_process(spec).await?;
-        if let Some(bytes) = request.stdin {
-            // A command that doesn't read its input isn't a failed one.
-            let sent = self.write_stdin(&id, Some(bytes)).await;
-            if sent.is_ok() {
-                self.write_stdin(&id, None).await.ok();
-            }
-        }
-        let mut after = None;
-        let mut skipped_bytes = 0;
-        loop {
-            let read = self
-                .read_process(&id, after, READ_BYTES, READ_WAIT_MS)
-                .await?;
-            skipped_bytes += read.skipped_bytes;
-            for chunk in &read.chunks {
-                after = Some(chunk.seq);
-                output.write(chunk.channel, &chunk.bytes);
-            }
-            if read.closed {
-                let ending = read.ending.unwrap_or_else(|| Ending::Unknown {
-                    reason: "the output ended without an exit status".to_owned(),
-                });
-                return Ok(CommandOutcome {
-                    ending,
-                    leftovers: read.leftovers,
-                    skipped_bytes,
-                });
-            }
-        }
+        // Both at once: a command that answers while it reads would else wait
+        // for a reader, or lose its output.
+        let mut feeding = pin!(feed(self, &id, request.stdin));
+        let mut following = pin!(follow(self, &id, output));
+        let mut fed = false;
+        poll_fn(|cx| {
+            fed = fed || feeding.as_mut().poll(cx).is_ready();
+            following.as_mut().poll(cx)
+        })
+        .await
     }
 }
 
 impl<S: RemoteRunnerSession + ?Sized> RemoteRunnerSessionExt for S {}
+
+/// Hands a command its input. One that doesn't read it isn't a failed one.
+async fn feed<S: RemoteRunnerSession + ?Sized>(
+    session: &S,
+    id: &ProcessId,
+    stdin: Option<Vec<u8>>,
+) {
+    let Some(bytes) = stdin else { return };
+    if session.write_stdin(id, Some(bytes)).await.is_ok() {
+        session.write_stdin(id, None).await.ok();
+    }
+}
+
+/// Hands a command's output over until it has ended.
+async fn follow<S: RemoteRunnerSession + ?Sized>(
+    session: &S,
+    id: &ProcessId,
+    output: &dyn OutputSink,
+) -> Result<CommandOutcome> {
+    let mut after = None;
+    let mut skipped_bytes = 0;
+    loop {
+        let read = session
+            .read_process(id, after, READ_BYTES, READ_WAIT_MS)
+            .await?;
+        skipped_bytes += read.skipped_bytes;
+        for chunk in &read.chunks {
+            after = Some(chunk.seq);
+            output.write(chunk.channel, &chunk.bytes);
+        }
+        if read.closed {
+            let ending = read.ending.unwrap_or_else(|| Ending::Unknown {
+                reason: "the output ended without an exit status".to_owned(),
+            });
+            return Ok(CommandOutcome {
+                ending,
+                leftovers: read.leftovers,
+                skipped_bytes,
+            });
+        }
+    }
+}
 
 struct Release<'a, S: RemoteRunnerSession + ?Sized> {
     session: &'a S,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Result, ToolOutput, ToolSource,
+    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput, ToolResult, ToolSource,
 };
 use tokio::sync::Notify;
 
@@ -12,12 +12,16 @@ use super::call::{self, Ended, Running, Task};
 use super::plan::Planned;
 use super::{Results, Round, send};
 use crate::guard;
+use crate::moment::Moment;
 use crate::workspace::Access;
 
 /// The slots of a batch. A slot leaves the map when it is filled.
 struct Slots {
     open: Mutex<BTreeMap<CallId, Running>>,
     results: Results,
+    /// Under a lease results wait for its release, which may still turn them
+    /// into errors; without one they go out at once.
+    held: Option<Mutex<Vec<ToolResult>>>,
     filled: Notify,
 }
 
@@ -30,9 +34,25 @@ impl Slots {
         let Some(running) = self.open().remove(call) else {
             return false;
         };
-        send(&self.results, running.result(ended));
+        let result = running.result(ended);
+        match &self.held {
+            Some(held) => held
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(result),
+            None => send(&self.results, result),
+        }
         self.filled.notify_one();
         true
+    }
+
+    /// Sends what was held, once the lease is released or wasn't.
+    fn let_go(&self, released: &Result<()>) {
+        let Some(held) = &self.held else { return };
+        let held = std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner));
+        for result in held {
+            send(&self.results, call::after_release(result, released));
+        }
     }
 
     fn fill_all(&self, mut ended: impl FnMut() -> Ended) {
@@ -43,7 +63,7 @@ impl Slots {
     }
 
     /// The slot whose own time is over first.
-    fn next_due(&self) -> Option<(CallId, Deadline)> {
+    fn next_due(&self) -> Option<(CallId, Moment)> {
         let open = self.open();
         let due = open.iter().map(|(id, running)| (id.clone(), running.own));
         due.min_by_key(|(_, own)| *own)
@@ -103,9 +123,14 @@ pub(super) async fn run(
         calls.push(BatchCall { call, context });
     }
     if !calls.is_empty() {
+        let held = access
+            .as_ref()
+            .is_some_and(Access::is_leased)
+            .then(Mutex::default);
         let slots = Arc::new(Slots {
             open: Mutex::new(open),
             results,
+            held,
             filled: Notify::new(),
         });
         let outcomes = Arc::clone(&slots) as Arc<dyn BatchOutcomes>;
@@ -114,9 +139,15 @@ pub(super) async fn run(
             guard::future(id.as_str(), source.call_batch(calls, outcomes)).await
         }));
         supervise(&round, &slots, access.as_ref(), task).await;
+        let released = match access {
+            Some(access) => access.release().await,
+            None => Ok(()),
+        };
+        slots.let_go(&released);
+        return Ok(());
     }
     if let Some(access) = access {
-        // A failing release is the provider's to report: the results are out.
+        // Nothing ran under it.
         access.release().await.ok();
     }
     Ok(())
@@ -153,8 +184,8 @@ async fn supervise(
             () = slots.filled.notified() => {}
             () = round.cancel.cancelled() => slots.fill_all(|| Ended::Aborted),
             reason = &mut lost => slots.fill_all(|| Ended::LeaseLost(reason.clone())),
-            () = call::passed(round.deadline) => slots.fill_all(|| Ended::CutOff),
-            () = call::passed(Some(own)) => {
+            () = Moment::passed(round.deadline) => slots.fill_all(|| Ended::CutOff),
+            () = Moment::passed(Some(own)) => {
                 let limit = slots.open().get(&due).map(|running| running.limit);
                 slots.fill(&due, Ended::TimedOut(limit.unwrap_or_default()));
             }

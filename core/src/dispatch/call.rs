@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_api::{Deadline, Error, Part, Result, ToolCall, ToolContext, ToolOutput, ToolResult};
+use haft_api::{Error, Part, Result, ToolCall, ToolContext, ToolOutput, ToolResult};
 use tokio::task::JoinHandle;
 
 use super::Round;
@@ -11,6 +11,7 @@ use super::output::Spool;
 use super::plan::Planned;
 use super::toolset::{Target, ToolEntry};
 use crate::guard;
+use crate::moment::Moment;
 use crate::workspace::Access;
 
 /// What a call is told that an interrupt kept from running.
@@ -27,14 +28,6 @@ fn result(call: &ToolCall, is_error: bool, parts: Vec<Part>) -> ToolResult {
         name: call.name.clone(),
         is_error,
         parts,
-    }
-}
-
-/// Pending until the deadline has passed; for ever without one.
-pub(super) async fn passed(deadline: Option<Deadline>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep(deadline.remaining()).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -56,7 +49,7 @@ pub(super) struct Running {
     pub(super) began: Instant,
     pub(super) limit: Duration,
     /// When its own time is over.
-    pub(super) own: Deadline,
+    pub(super) own: Moment,
 }
 
 impl Running {
@@ -72,7 +65,7 @@ impl Running {
         let (journal, id) = (Arc::clone(&round.journal), call.id.clone());
         let progress = move |channel, text| journal.progress(&id, channel, text);
         let spool = Arc::new(Spool::new(bounds, Box::new(progress)));
-        let own = Deadline::after(limit);
+        let own = Moment::after(limit);
         Self {
             call,
             spool,
@@ -85,8 +78,11 @@ impl Running {
     pub(super) fn context(&self, round: &Round, access: Option<&Access>) -> ToolContext {
         let mut context = ToolContext::new(round.thread.clone(), round.turn.clone())
             .with_output(Arc::clone(&self.spool) as Arc<dyn haft_api::OutputSink>);
-        context.deadline = Deadline::earliest(round.deadline, Some(self.own));
-        context.turn_deadline = round.deadline;
+        let ends = round
+            .deadline
+            .map_or(self.own, |deadline| deadline.min(self.own));
+        context.deadline = Some(ends.deadline());
+        context.turn_deadline = round.deadline.map(Moment::deadline);
         match access {
             Some(access) => context.with_workspace(Arc::clone(access.session())),
             None => context,
@@ -169,10 +165,7 @@ pub(super) async fn execute(round: &Arc<Round>, planned: Planned) -> Result<Tool
     if round.cancel.is_cancelled() {
         return Ok(error(&call, NOT_STARTED));
     }
-    if round
-        .deadline
-        .is_some_and(|deadline| deadline.remaining().is_zero())
-    {
+    if round.deadline.is_some_and(Moment::is_past) {
         return Ok(error(&call, "not started: the turn's deadline has passed"));
     }
     let access = match access(round, &entry).await {
@@ -200,7 +193,7 @@ pub(super) async fn execute(round: &Arc<Round>, planned: Planned) -> Result<Tool
         }
         Target::External => {
             // Whoever answers from outside may take as long as the turn has.
-            running.own = Deadline::from_unix_ms(u64::MAX);
+            running.own = Moment::after(Duration::MAX);
             let (journal, call) = (Arc::clone(&round.journal), running.call.clone());
             let task = tokio::spawn(async move { journal.answer_outside(&call).await });
             supervise(round, &running, None, Task(task)).await
@@ -214,17 +207,18 @@ pub(super) async fn execute(round: &Arc<Round>, planned: Planned) -> Result<Tool
         Some(access) => access.release().await,
         None => Ok(()),
     };
-    Ok(match released {
-        Ok(()) => running.result(ended),
-        Err(error) => {
-            let mut result = running.result(ended);
-            result.is_error = true;
-            result.parts.push(Part::text(format!(
-                "the workspace's lease was not released: {error}"
-            )));
-            result
-        }
-    })
+    Ok(after_release(running.result(ended), &released))
+}
+
+/// A result under a lease that may not have been released: nobody can say then
+/// that what it tells of is done.
+pub(super) fn after_release(mut result: ToolResult, released: &Result<()>) -> ToolResult {
+    if let Err(error) = released {
+        result.is_error = true;
+        let text = format!("the workspace's lease was not released: {error}");
+        result.parts.push(Part::text(text));
+    }
+    result
 }
 
 /// The workspace if the tool needs one; why not, in words for the model.
@@ -242,7 +236,7 @@ pub(super) async fn access(
             access.map(Some).map_err(|error| format!("the workspace is not available: {error}"))
         }
         () = round.cancel.cancelled() => Err(NOT_STARTED.to_owned()),
-        () = passed(round.deadline) => {
+        () = Moment::passed(round.deadline) => {
             Err("not started: the turn's deadline passed before the workspace was ready".to_owned())
         }
     }
@@ -267,8 +261,8 @@ async fn supervise(
         })),
         () = round.cancel.cancelled() => Ended::Aborted,
         reason = lost => Ended::LeaseLost(reason),
-        () = passed(round.deadline) => Ended::CutOff,
-        () = passed(Some(running.own)) => Ended::TimedOut(running.limit),
+        () = Moment::passed(round.deadline) => Ended::CutOff,
+        () = Moment::passed(Some(running.own)) => Ended::TimedOut(running.limit),
     };
     task.cancel(round.limits.cancel_grace).await;
     ended

@@ -93,17 +93,18 @@ impl Stream for Timed {
 
 #[cfg(test)]
 mod tests {
-    use haft_testkit::ScriptedEngine;
+    use haft_testkit::{Round, ScriptedEngine, fixture};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_an_error_and_talk_is_not() {
-        let engine = ScriptedEngine::new("scripted");
-        engine.round().text("a").sleep_ms(900).text("b").stall();
+        let pause = Duration::from_millis(900);
+        let round = Round::new().text("a").sleep(pause).text("b").stall();
+        let engine = ScriptedEngine::new().round(round);
         let engine = IdleTimeout::new(Arc::new(engine), Duration::from_secs(1));
         let mut stream = engine
-            .stream_turn(haft_testkit::request("hi"))
+            .stream_turn(fixture::engine_request([haft_api::Item::user("hi")]))
             .await
             .unwrap();
         let mut seen = Vec::new();

@@ -138,14 +138,13 @@ mod tests {
     use std::sync::Mutex;
 
     use haft_api::{ErrorKind, ErrorStatus};
-    use haft_testkit::ScriptedEngine;
+    use haft_testkit::{Round, ScriptedEngine, fixture};
 
     use super::*;
 
-    /// Tries of `script`, with what was seen, the waits, and how it ended.
-    async fn run(script: impl FnOnce(&ScriptedEngine)) -> (Vec<u64>, String) {
-        let engine = ScriptedEngine::new("scripted");
-        script(&engine);
+    /// Asks once an engine that has these rounds: the waits, and what was seen.
+    async fn run(rounds: impl IntoIterator<Item = Round>) -> (Vec<u64>, String) {
+        let engine = ScriptedEngine::new().rounds(rounds);
         let waits = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&waits);
         let policy = RetryPolicy {
@@ -160,7 +159,10 @@ mod tests {
         });
         let engine = Retry::new(Arc::new(engine), policy, observer);
         let mut shown = String::new();
-        match engine.stream_turn(haft_testkit::request("hi")).await {
+        match engine
+            .stream_turn(fixture::engine_request([haft_api::Item::user("hi")]))
+            .await
+        {
             Err(error) => shown = format!("{:?} {}", error.status(), error.kind()),
             Ok(mut stream) => {
                 while let Some(next) = stream.next().await {
@@ -182,50 +184,35 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn temporary_errors_are_tried_again_with_growing_waits() {
-        let (waits, shown) = run(|engine| {
-            engine.round().error(unavailable());
-            engine.round().error(unavailable());
-            engine.round().text("ok").finish();
-        })
-        .await;
+        let refused = || Round::new().refuse(unavailable());
+        let broken = Round::new().usage(1, 0).error(unavailable());
+        let (waits, shown) = run([refused(), broken, Round::new().text("ok")]).await;
         assert_eq!(shown, "ok");
         assert!((750..=1_000).contains(&waits[0]) && (1_500..=2_000).contains(&waits[1]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_servers_wish_is_obeyed_up_to_a_bound() {
-        let (waits, _) = run(|engine| {
-            engine
-                .round()
-                .error(unavailable().with_retry_after_ms(7_000));
-            engine
-                .round()
-                .error(unavailable().with_retry_after_ms(7_000_000));
-            engine.round().text("ok").finish();
-        })
-        .await;
-        assert_eq!(waits, [7_000, 60_000]);
+        let busy = |ms| Round::new().refuse(unavailable().with_retry_after_ms(ms));
+        let (waits, shown) = run([busy(7_000), busy(7_000_000), Round::new().text("ok")]).await;
+        assert_eq!((waits, shown.as_str()), (vec![7_000, 60_000], "ok"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn permanent_errors_and_shown_text_end_it() {
-        let check = async |script: fn(&ScriptedEngine), waits: usize, expected: &str| {
-            let (seen, shown) = run(script).await;
+        let check = async |rounds: Vec<Round>, waits: usize, expected: &str| {
+            let (seen, shown) = run(rounds).await;
             assert_eq!((seen.len(), shown.as_str()), (waits, expected));
         };
-        let denied = |engine: &ScriptedEngine| {
-            engine.round().error(Error::new(ErrorKind::Denied, "401"));
-        };
-        check(denied, 0, "Permanent denied").await;
-        let shown = |engine: &ScriptedEngine| {
-            engine.round().text("half").error(unavailable());
-        };
-        check(shown, 0, "half!unavailable").await;
-        let ever = |engine: &ScriptedEngine| {
-            (0..3).for_each(|_| {
-                engine.round().error(unavailable());
-            });
-        };
+        let denied = Error::new(ErrorKind::Denied, "401");
+        check(vec![Round::new().refuse(denied)], 0, "Permanent denied").await;
+        check(
+            vec![Round::new().text("half").error(unavailable())],
+            0,
+            "half!unavailable",
+        )
+        .await;
+        let ever = vec![Round::new().refuse(unavailable()); 3];
         check(ever, 2, "Persistent unavailable").await;
     }
 

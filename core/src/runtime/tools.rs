@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft_api::{
-    CallId, Deadline, EngineToolCall, Error, ErrorKind, OutputChannel, PolicyMode, Result,
-    ThreadId, ToolCall, ToolOutput, ToolResult, ToolSpec, TurnId, async_trait,
+    CallId, EngineToolCall, Error, ErrorKind, OutputChannel, PolicyMode, Result, ThreadId,
+    ToolCall, ToolOutput, ToolResult, ToolSpec, TurnId, async_trait,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::Runtime;
 use crate::dispatch::{self, Journal};
+use crate::moment::Moment;
 use crate::thread::history::ThreadHistory;
 use crate::thread::lock;
 
@@ -93,7 +94,7 @@ impl Runtime {
             workspace: Arc::clone(&workspace),
             journal: Arc::clone(&kept) as Arc<dyn Journal>,
             cancel: run.cancel,
-            deadline: run.time_limit.map(Deadline::after),
+            deadline: run.time_limit.map(Moment::after),
             limits: self.shared.limits(&thread),
             thread,
         };

@@ -146,7 +146,7 @@ impl Inner {
                     .for_each(|body| self.hub.publish(Some(turn.clone()), body)),
                 None => {
                     self.append(&mut log, Some(turn), &[record], Durability::Barrier)
-                        .await?
+                        .await?;
                 }
             }
         }

@@ -73,6 +73,16 @@ impl ThreadHistory {
             .map(|open| &open.call)
     }
 
+    /// The calls of the round under way, in call order, with the results that
+    /// are there.
+    pub(crate) fn open_round(
+        &self,
+    ) -> impl Iterator<Item = (&ToolCall, Option<&(Arc<Item>, Place)>)> {
+        self.open
+            .iter()
+            .map(|open| (&open.call, open.result.as_ref()))
+    }
+
     /// Makes calls of what a model wrote: each gets an id of its own and
     /// arguments in their stored form.
     pub(crate) fn admit(&mut self, calls: Vec<EngineToolCall>) -> Vec<ToolCall> {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use haft_api::{
-    Diagnostic, Durability, Error, Event, EventBody, MetadataPatch, ReadRange, Record, Result,
-    ThreadId, ThreadMetadata, ThreadWriter, TurnId,
+    Diagnostic, Durability, Error, Event, EventBody, Item, MetadataPatch, ReadRange, Record,
+    Result, ThreadId, ThreadMetadata, ThreadWriter, TurnId,
 };
 
 use super::fold::Folded;
+use super::history::Place;
 use super::records::{Parsed, ThreadRecord};
 use super::{Inner, ThreadItem, ThreadItems};
 use crate::events::Unnumbered;
@@ -79,44 +80,53 @@ impl Log {
 
     pub(crate) fn items(&self, before: Option<u64>, limit: usize) -> ThreadItems {
         let before = before.unwrap_or(u64::MAX);
-        let mut items: Vec<_> = self
+        let settled = self
             .folded
             .history
             .placed()
+            .map(|(item, place)| (Arc::clone(item), place.clone()));
+        let left = if self.is_live() {
+            Vec::new()
+        } else {
+            self.left_open()
+        };
+        let mut items: Vec<_> = settled
+            .chain(left)
             .rev()
             .filter(|(_, place)| place.seq < before)
             .take(limit)
             .map(|(item, place)| ThreadItem {
                 seq: place.seq,
-                turn: place.turn.clone(),
-                item: Arc::clone(item),
+                turn: place.turn,
+                item,
             })
             .collect();
         items.reverse();
-        // A reader of a thread that a crash cut off sees it as it will be once
-        // it is continued.
-        for result in self
-            .folded
-            .lost_results()
-            .into_iter()
-            .filter(|_| !self.is_live())
-        {
-            let turn = self
-                .folded
-                .unfinished
-                .as_ref()
-                .map(|unfinished| unfinished.turn.clone());
-            items.push(ThreadItem {
-                seq: self.folded.next_seq,
-                turn,
-                item: result,
-            });
-        }
         ThreadItems {
             items,
             diagnostics: self.folded.diagnostics.clone(),
             usage: self.folded.usage,
         }
+    }
+
+    /// The results of a round that a crash cut off, as they will be once the
+    /// thread is continued: those that are there and those that are made up.
+    fn left_open(&self) -> Vec<(Arc<Item>, Place)> {
+        let Some(unfinished) = &self.folded.unfinished else {
+            return Vec::new();
+        };
+        let turn = Some(unfinished.turn.clone());
+        let lost = Place {
+            seq: self.folded.next_seq,
+            turn,
+        };
+        let open = self.folded.history.open_round();
+        open.map(|(call, result)| {
+            result
+                .cloned()
+                .unwrap_or_else(|| (unfinished.lost_result(call), lost.clone()))
+        })
+        .collect()
     }
 
     /// Whether the unfinished turn, if there is one, is this process's own.

@@ -13,6 +13,7 @@ use super::start::Occupied;
 use super::stream::{self, StreamEnd};
 use super::{ActiveTurn, Times, TurnEnd, TurnRequest};
 use crate::dispatch::{self, ToolSet};
+use crate::moment::Moment;
 use crate::thread::records::{ThreadRecord, turn_end};
 use crate::thread::{Inner, ThreadJournal, TurnStatus};
 
@@ -184,16 +185,12 @@ impl Driver {
         request.instructions = Arc::from(self.request.instructions.as_str());
         request.tools = tools.specs();
         request.options = self.request.options.clone();
-        request.deadline = self.times.end;
+        request.deadline = self.times.end.map(Moment::deadline);
         request.memo = self.thread.memo(self.engine.id());
         if let Some(schema) = &self.request.output_schema {
             request.output_schema = Some(Arc::from(haft_api::raw_json(schema.clone())?));
         }
-        if self
-            .times
-            .tools
-            .is_some_and(|deadline| deadline.remaining().is_zero())
-        {
+        if self.times.tools.is_some_and(Moment::is_past) {
             // The time for tools is over: what is left is for the answer.
             request.tool_choice = ToolChoice::None;
         }

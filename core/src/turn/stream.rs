@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use haft_api::{
-    Deadline, EngineEvent, EngineRequest, Error, ErrorKind, EventBody, InferenceEngine, Item,
-    TurnId, Usage,
+    EngineEvent, EngineRequest, Error, ErrorKind, EventBody, InferenceEngine, Item, TurnId, Usage,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Assembler, Round};
 use crate::events::EventHub;
 use crate::guard;
+use crate::moment::Moment;
 
 /// How a round's stream ended.
 pub(super) enum StreamEnd {
@@ -33,19 +33,19 @@ pub(super) async fn run(
     request: EngineRequest,
     hub: &EventHub,
     cancel: &CancellationToken,
-    end: Option<Deadline>,
+    end: Option<Moment>,
 ) -> StreamEnd {
     let turn = request.turn.clone();
     let mut assembler = Assembler::default();
     let outcome = {
         let reading = read(engine, request, &mut assembler, |event| {
-            show(hub, &turn, event)
+            show(hub, &turn, event);
         });
         tokio::select! {
             biased;
             () = cancel.cancelled() => None,
             outcome = reading => Some(outcome),
-            () = over(end) => Some(Err(Error::new(
+            () = Moment::passed(end) => Some(Err(Error::new(
                 ErrorKind::Timeout,
                 "the turn's time was over before the model had answered",
             ))),
@@ -64,13 +64,6 @@ pub(super) async fn run(
             let (kept, usage) = assembler.broken_off();
             StreamEnd::Interrupted { kept, usage }
         }
-    }
-}
-
-async fn over(end: Option<Deadline>) {
-    match end {
-        Some(end) => tokio::time::sleep(end.remaining()).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -56,6 +56,25 @@ impl Provision {
         attempt.await.map_err(Error::from)
     }
 
+    /// The handle of the sandbox that is live, or was.
+    pub(super) fn stored(&self) -> Option<SessionState> {
+        match &*lock(&self.state) {
+            State::Idle { stored } => stored.clone(),
+            State::Live(session) => Some(session.state()),
+            State::UnderWay(_) => None,
+        }
+    }
+
+    /// Forgets the live session but not where to find it.
+    pub(super) fn set_stored(&self, stored: Option<SessionState>) {
+        *lock(&self.state) = State::Idle { stored };
+    }
+
+    /// Takes a session that was found otherwise.
+    pub(super) fn set_live(&self, session: Session) {
+        *lock(&self.state) = State::Live(session);
+    }
+
     /// Takes the live session out.
     pub(super) fn take(&self) -> Option<Session> {
         let mut state = lock(&self.state);
@@ -123,7 +142,11 @@ async fn obtain(
                 keep(keeper, &session).await?;
                 return Ok(session);
             }
-            Resumed::Gone { .. } => {}
+            Resumed::Gone { reason } => {
+                if let Some(keeper) = keeper {
+                    keeper.lost(&reason).await?;
+                }
+            }
         }
     }
     let session = guard::future(id, provider.create(binding.clone())).await?;

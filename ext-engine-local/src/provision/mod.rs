@@ -26,7 +26,8 @@ use python::Venv;
 pub use problem::SetupProblem;
 pub use progress::{OnProgress, SetupPhase, SetupProgress};
 
-pub(crate) use python::{command as python_command, on_path};
+use python::on_path;
+pub(crate) use python::{command as python_command, find as find_python};
 
 /// The prefix of folders in which something is being fetched.
 const FETCHING: &str = "fetch-";
@@ -66,7 +67,8 @@ pub(crate) enum ServerProgram {
 /// The models and the server under one home folder.
 #[derive(Debug, Clone)]
 pub struct LocalModels {
-    folder: PathBuf,
+    /// `None` without a home: then nothing is there, and nothing can be fetched.
+    folder: Option<PathBuf>,
     python: Option<PathBuf>,
     native: Native,
     catalog: Catalog,
@@ -84,7 +86,15 @@ impl LocalModels {
     /// The models under this home folder. Touches nothing.
     pub fn new(home: impl AsRef<Path>) -> Self {
         Self {
-            folder: home.as_ref().join("models"),
+            folder: Some(home.as_ref().join("models")),
+            ..Self::without_home()
+        }
+    }
+
+    /// No models: only a `llama-server` is looked for, and nothing can be fetched.
+    pub fn without_home() -> Self {
+        Self {
+            folder: None,
             python: None,
             native: if cfg!(unix) {
                 Native::OnPath
@@ -152,12 +162,12 @@ impl LocalModels {
     /// [`SetupProblem::of`] says what stands in the way.
     pub async fn get(&self, name: &str, report: OnProgress<'_>) -> Result<PathBuf> {
         let weights = self.weights(name)?;
-        let target = self.weights_path(weights);
+        let target = self.weights_path(weights)?;
         if self.status(weights).missing_bytes > 0 {
             let _lock = self.lock(report).await?;
             self.prepare(Some(weights))?;
             self.fetch_server(report).await?;
-            if !self.has_weights(weights) {
+            if self.present(weights).is_none() {
                 self.fetch_weights(weights, &target, report).await?;
             }
         }
@@ -194,14 +204,24 @@ impl LocalModels {
             Native::Never => None,
         };
         native.map(ServerProgram::Native).or_else(|| {
-            let venv = self.venv();
+            let venv = self.venv().ok()?;
             venv.has(&fetch::server_step(&self.catalog))
                 .then(|| ServerProgram::Python(venv.python()))
         })
     }
 
-    fn venv(&self) -> Venv {
-        Venv::at(self.folder.join("venv"))
+    fn folder(&self) -> Result<&Path> {
+        self.folder.as_deref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidInput,
+                "there is no home folder to fetch a model into",
+            )
+            .operation("set up a local model")
+        })
+    }
+
+    fn venv(&self) -> Result<Venv> {
+        Ok(Venv::at(self.folder()?.join("venv")))
     }
 
     fn weights(&self, name: &str) -> Result<&'static Weights> {
@@ -227,25 +247,31 @@ impl LocalModels {
             })
     }
 
-    fn weights_path(&self, weights: &Weights) -> PathBuf {
-        self.folder.join("weights").join(weights.file)
+    fn weights_path(&self, weights: &Weights) -> Result<PathBuf> {
+        Ok(self.folder()?.join("weights").join(weights.file))
     }
 
-    /// Whole files alone are ever in place, so the size suffices here.
-    fn has_weights(&self, weights: &Weights) -> bool {
-        std::fs::metadata(self.weights_path(weights))
-            .is_ok_and(|metadata| metadata.is_file() && metadata.len() == weights.bytes)
+    /// Where a model's weights are, if they are here. Whole files alone are ever
+    /// in place, so the size suffices.
+    fn present(&self, weights: &Weights) -> Option<PathBuf> {
+        let path = self.weights_path(weights).ok()?;
+        let metadata = std::fs::metadata(&path).ok()?;
+        (metadata.is_file() && metadata.len() == weights.bytes).then_some(path)
     }
 
     fn status(&self, weights: &Weights) -> ModelStatus {
-        let here = self.has_weights(weights);
-        let missing = if here { 0 } else { weights.package.bytes };
+        let path = self.present(weights);
+        let missing = if path.is_some() {
+            0
+        } else {
+            weights.package.bytes
+        };
         ModelStatus {
             name: weights.name,
             description: weights.description,
             licence: weights.licence,
             bytes: weights.bytes,
-            path: here.then(|| self.weights_path(weights)),
+            path,
             missing_bytes: missing + self.missing_server_bytes(),
         }
     }
@@ -253,9 +279,9 @@ impl LocalModels {
     /// Waits for the lock; it is released when the file is closed, also when
     /// the process is killed.
     async fn lock(&self, report: OnProgress<'_>) -> Result<File> {
-        let weights = self.folder.join("weights");
+        let weights = self.folder()?.join("weights");
         std::fs::create_dir_all(&weights).map_err(|e| problem::io(e, "make a folder", &weights))?;
-        let path = self.folder.join("lock");
+        let path = self.folder()?.join("lock");
         let mut options = File::options();
         let file = options.create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|e| problem::io(e, "open a file", &path))?;
@@ -286,8 +312,9 @@ impl LocalModels {
     /// Clears away what a killed process left, and sees whether there is room.
     /// The lock must be held.
     fn prepare(&self, weights: Option<&Weights>) -> Result<()> {
-        let entries = std::fs::read_dir(&self.folder);
-        let entries = entries.map_err(|e| problem::io(e, "read a folder", &self.folder))?;
+        let folder = self.folder()?;
+        let entries = std::fs::read_dir(folder);
+        let entries = entries.map_err(|e| problem::io(e, "read a folder", folder))?;
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(FETCHING) {
                 // If it can't be removed it is in nobody's way.
@@ -298,11 +325,11 @@ impl LocalModels {
             0 => 0,
             wheel => wheel + self.catalog.server_installed_bytes,
         };
-        let weights = weights.filter(|weights| !self.has_weights(weights));
+        let weights = weights.filter(|weights| self.present(weights).is_none());
         let needed = server + weights.map_or(0, |weights| weights.package.bytes + weights.bytes);
-        match free_bytes(&self.folder) {
+        match free_bytes(folder) {
             Some(free) if free < needed => {
-                let path = self.folder.clone();
+                let path = folder.to_owned();
                 Err(SetupProblem::DiskFull {
                     path,
                     needed: Some(needed),
@@ -339,7 +366,7 @@ impl LocalModels {
     }
 
     async fn environment(&self, report: OnProgress<'_>) -> Result<Venv> {
-        let venv = self.venv();
+        let venv = self.venv()?;
         if !venv.has("venv") {
             report(SetupProgress {
                 phase: SetupPhase::Environment,
@@ -353,10 +380,11 @@ impl LocalModels {
 
     /// A folder on the same disk as everything else, gone when it is dropped.
     fn temporary(&self) -> Result<tempfile::TempDir> {
+        let folder = self.folder()?;
         tempfile::Builder::new()
             .prefix(FETCHING)
-            .tempdir_in(&self.folder)
-            .map_err(|e| problem::io(e, "make a folder", &self.folder))
+            .tempdir_in(folder)
+            .map_err(|e| problem::io(e, "make a folder", folder))
     }
 }
 

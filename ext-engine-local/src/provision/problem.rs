@@ -115,9 +115,9 @@ impl SetupProblem {
                 "there is no build of the model server for this machine's system, processor or \
                  Python: use another Python (3.10 or later), {ELSE}"
             ),
-            Self::ServerBroken => format!(
+            Self::ServerBroken => String::from(
                 "the model server was installed but can't be loaded on this machine: \
-                 build llama.cpp yourself and put its `llama-server` on the PATH"
+                 build llama.cpp yourself and put its `llama-server` on the PATH",
             ),
             Self::Locked { path } => format!(
                 "another process has been setting up a model for a long time: \

@@ -77,7 +77,7 @@ pub(crate) async fn watch<T>(
             phase,
             done,
             total: Some(total),
-        })
+        });
     };
     show(0);
     let mut most = 0;

@@ -26,11 +26,13 @@ const NAMES: &[&str] = &[
 const PROBE: &str = "import sys, importlib.util as u; \
     print(*sys.version_info[:2], int(all(u.find_spec(m) for m in ('venv', 'ensurepip'))))";
 
-/// A program of this name on the PATH.
+/// A program of this name on the PATH. Relative entries are passed over: they
+/// would run what lies in the working folder.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(&file))
         .find(|path| is_program(path))
 }

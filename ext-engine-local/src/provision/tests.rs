@@ -96,7 +96,7 @@ impl Fixture {
 
     /// What lies about under the models' folder, apart from the environment.
     fn leftovers(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.models.folder).unwrap();
+        let entries = std::fs::read_dir(self.models.folder().unwrap()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with(FETCHING)).collect()
     }
@@ -231,7 +231,7 @@ async fn a_partial_file_never_counts_and_a_removed_python_is_noticed() {
     let fixture = Fixture::new();
     let path = fixture.get().await.unwrap();
     fixture.log();
-    std::fs::File::options()
+    File::options()
         .write(true)
         .open(&path)
         .unwrap()
@@ -241,7 +241,7 @@ async fn a_partial_file_never_counts_and_a_removed_python_is_noticed() {
     fixture.get().await.unwrap();
     assert_eq!(fixture.log(), ["download tiny"]);
 
-    std::fs::remove_file(fixture.models.venv().python()).unwrap();
+    std::fs::remove_file(fixture.models.venv().unwrap().python()).unwrap();
     assert!(fixture.models.find("tiny").unwrap().missing_bytes > 0);
     fixture.get().await.unwrap();
     assert_eq!(fixture.log(), ALL[..4]);
@@ -300,7 +300,7 @@ async fn two_at_once_fetch_once() {
 #[tokio::test]
 async fn what_a_killed_process_left_is_cleared_away() {
     let fixture = Fixture::new();
-    let left = fixture.models.folder.join("fetch-left");
+    let left = fixture.models.folder().unwrap().join("fetch-left");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join("part"), "x").unwrap();
     fixture.get().await.unwrap();
@@ -356,6 +356,17 @@ async fn an_unknown_name_lists_the_known_ones() {
     let error = fixture.models.get("huge", &|_| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.message().contains("tiny"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_home_nothing_is_there_and_nothing_is_fetched() {
+    let models = LocalModels::without_home().without_native_server();
+    let status = models.list().remove(0);
+    assert_eq!(status.path, None);
+    assert!(status.missing_bytes > models.missing_server_bytes());
+    assert_eq!(models.server_program(), None);
+    let error = models.get(status.name, &|_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
 #[test]

@@ -191,8 +191,10 @@ impl ServerUse {
     /// to notice a moment after the broken connection.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let mut ended = self.0.ended.clone();
-        let end = tokio::time::timeout(NOTICE, ended.wait_for(Option::is_some)).await;
-        if end.is_err() {
+        let end = async {
+            let _ = ended.wait_for(Option::is_some).await.map(drop);
+        };
+        if tokio::time::timeout(NOTICE, end).await.is_err() {
             return error;
         }
         launch::settle(&self.0.stderr).await;

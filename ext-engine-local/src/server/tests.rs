@@ -188,14 +188,8 @@ async fn the_key_is_not_in_the_process_list() {
 
 const HOLDER: &str = "HAFT_TEST_HOLD_SERVER";
 
-/// Not a test of its own: the process that the next test kills.
-#[tokio::test]
-#[ignore = "run by a_server_dies_with_a_process_that_is_killed"]
-async fn hold_a_server_until_killed() {
-    let Some(folder) = std::env::var_os(HOLDER) else {
-        return;
-    };
-    let folder = Path::new(&folder);
+/// What the process that is to be killed does: the test below, in its other role.
+async fn hold_a_server(folder: &Path) {
     let kind = if folder.join("native").exists() {
         BOTH[0]
     } else {
@@ -215,6 +209,9 @@ async fn hold_a_server_until_killed() {
 
 #[tokio::test]
 async fn a_server_dies_with_a_process_that_is_killed() {
+    if let Some(folder) = std::env::var_os(HOLDER) {
+        hold_a_server(Path::new(&folder)).await;
+    }
     for native in [true, false] {
         let fixture = Fixture::new();
         let folder = fixture.folder.path();
@@ -223,9 +220,8 @@ async fn a_server_dies_with_a_process_that_is_killed() {
         }
         let mut holder = tokio::process::Command::new(std::env::current_exe().unwrap())
             .args([
-                "--ignored",
                 "--exact",
-                "server::tests::hold_a_server_until_killed",
+                "server::tests::a_server_dies_with_a_process_that_is_killed",
             ])
             .env(HOLDER, folder)
             .stdout(Stdio::null())

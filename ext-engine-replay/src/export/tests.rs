@@ -106,3 +106,21 @@ fn arguments_over_several_lines_stay_on_the_rounds_line() {
         ScriptEvent::Call(call) if call.arguments == "{\n  \"a\": 1\r\n}"
     ));
 }
+
+#[test]
+fn a_round_that_was_cut_off_stops_for_the_same_reason() {
+    let check = |code: &str, reason: &str| {
+        let items = [
+            Item::user("go"),
+            Item::assistant("so"),
+            notice(code),
+            Item::user("on"),
+        ];
+        let expected = format!(
+            r#"{{"events":[{{"type":"text","text":"so"}},{{"type":"stop","reason":"{reason}"}}]}}"#
+        );
+        assert_eq!(script_from_items(&items).trim_end(), expected);
+    };
+    check("output_limit", "length");
+    check("content_filter", "content_filter");
+}

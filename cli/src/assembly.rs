@@ -1,0 +1,99 @@
+//! From settings to a runtime.
+
+use std::sync::Arc;
+
+use haft::{Registry, Runtime, RuntimeOptions, StoreOptions};
+use haft_api::{ErrorKind, ExtensionId, RemoteRunnerProvider, ThreadStore};
+
+use crate::config::{Settings, explain, nearest};
+use crate::failure::{Failure, Outcome};
+
+/// The runner that works in local folders.
+pub(crate) const LOCAL_RUNNER: &str = "local";
+
+/// Registers what is linked, each extension with its settings.
+pub(crate) fn registry(settings: &Settings) -> Outcome<Registry> {
+    let mut builder = haft::builder();
+    let manifests = builder.manifests()?;
+    settings.check_extensions(manifests.iter().map(|manifest| manifest.id.as_str()))?;
+    for (id, config) in settings.extensions()? {
+        builder = builder.configure(id, config);
+    }
+    builder.build().map_err(|error| {
+        let extension = error.context_value("extension").unwrap_or("?");
+        match error.kind() {
+            ErrorKind::InvalidInput => {
+                let why = explain(&error.to_string());
+                Failure::usage(format!("the configuration's `ext.{extension}`: {why}"))
+            }
+            _ => error.into(),
+        }
+    })
+}
+
+/// Opens the store that was chosen.
+pub(crate) async fn store(
+    settings: &Settings,
+    registry: &Registry,
+) -> Outcome<Arc<dyn ThreadStore>> {
+    let factory = registry.store(&settings.store).ok_or_else(|| {
+        let known = registry
+            .stores()
+            .iter()
+            .map(|store| store.part.id().as_str());
+        unknown("store", &settings.store, known)
+    })?;
+    let home = settings.home.to_string_lossy();
+    Ok(factory.open(StoreOptions::new(home)).await?)
+}
+
+/// Makes the runtime.
+pub(crate) fn runtime(
+    settings: &Settings,
+    registry: Registry,
+    store: Arc<dyn ThreadStore>,
+) -> Outcome<Runtime> {
+    let runner = runner(settings, &registry)?.id().clone();
+    let mut options = RuntimeOptions::default();
+    options.local_runner = Some(runner);
+    options.spill_dir = Some(settings.home.join("spill"));
+    Ok(Runtime::builder(registry).options(options).build(store)?)
+}
+
+/// The runner that was chosen.
+pub(crate) fn runner<'r>(
+    settings: &Settings,
+    registry: &'r Registry,
+) -> Outcome<&'r Arc<dyn RemoteRunnerProvider>> {
+    registry.runner(&settings.runner).ok_or_else(|| {
+        let known = registry
+            .runners()
+            .iter()
+            .map(|runner| runner.part.id().as_str());
+        unknown("runner", &settings.runner, known)
+    })
+}
+
+/// The id of an engine that is there.
+pub(crate) fn engine_id(name: &str, registry: &Registry) -> Outcome<ExtensionId> {
+    match registry.engine(name) {
+        Some(engine) => Ok(engine.id().clone()),
+        None => {
+            let known = registry
+                .engines()
+                .iter()
+                .map(|engine| engine.part.id().as_str());
+            Err(unknown("engine", name, known))
+        }
+    }
+}
+
+fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Failure {
+    let known: Vec<_> = known.collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("this program has no {what} at all"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Failure::usage(format!("there is no {what} `{name}`; {hint}"))
+}

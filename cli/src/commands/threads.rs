@@ -1,0 +1,50 @@
+//! `haft threads`: what is stored.
+
+mod check;
+mod delete;
+mod export;
+mod fork;
+mod list;
+mod show;
+
+use std::sync::Arc;
+
+use haft_api::ThreadStore;
+use haft_core::Runtime;
+
+use super::opening;
+use crate::args::{ExportFormat, PlaceArgs, ThreadsCommand};
+use crate::assembly;
+use crate::console::Console;
+use crate::failure::Outcome;
+
+pub(super) fn run(command: ThreadsCommand, place: &PlaceArgs, console: &Console) -> Outcome {
+    super::block_on(async {
+        match command {
+            ThreadsCommand::List {
+                limit,
+                cursor,
+                json,
+            } => list::list(place, console, limit, cursor, json).await,
+            ThreadsCommand::Show { id, json } => show::show(place, console, &id, json).await,
+            ThreadsCommand::Export { id, format, replay } => {
+                let format = if replay {
+                    ExportFormat::Replay
+                } else {
+                    format.unwrap_or_default()
+                };
+                export::export(place, console, &id, format).await
+            }
+            ThreadsCommand::Fork { id, at, json } => fork::fork(place, &id, at, json).await,
+            ThreadsCommand::Check { id, json } => check::check(place, id.as_deref(), json).await,
+            ThreadsCommand::Delete { id, json } => delete::delete(place, console, &id, json).await,
+        }
+    })
+}
+
+/// A runtime to look at threads with, and the store it looks into.
+async fn runtime(place: &PlaceArgs) -> Outcome<(Runtime, Arc<dyn ThreadStore>)> {
+    let (settings, store) = opening::open_store(place).await?;
+    let runtime = Runtime::builder(assembly::registry(&settings)?).build(Arc::clone(&store))?;
+    Ok((runtime, store))
+}

@@ -1,0 +1,306 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::*;
+use crate::args::{Approve, PlaceArgs};
+use crate::failure::{Outcome, USAGE};
+
+/// A user's home and a workspace, with whatever files a test writes.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("haft")).unwrap();
+        std::fs::create_dir(folder.path().join("w")).unwrap();
+        Self { folder }
+    }
+
+    fn with(files: &[(&str, &str)]) -> Self {
+        let place = Self::new();
+        for (name, text) in files {
+            let name = match *name {
+                "user" => "haft/config.toml",
+                "workspace" => "w/haft.toml",
+                other => other,
+            };
+            std::fs::write(place.folder.path().join(name), text).unwrap();
+        }
+        place
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("w")
+    }
+
+    fn load<const N: usize>(
+        &self,
+        variables: [(&str, &str); N],
+        flags: Layer,
+    ) -> Outcome<Settings> {
+        let place = PlaceArgs {
+            home: Some(self.folder.path().join("home")),
+            config: None,
+        };
+        self.load_with(&place, variables, flags)
+    }
+
+    fn load_with<const N: usize>(
+        &self,
+        place: &PlaceArgs,
+        variables: [(&str, &str); N],
+        flags: Layer,
+    ) -> Outcome<Settings> {
+        let environment =
+            Environment::from(variables).with("XDG_CONFIG_HOME", self.folder.path().as_os_str());
+        Settings::load(Sources {
+            place,
+            environment: &environment,
+            workspace: Some(&self.workspace()),
+            flags,
+        })
+    }
+
+    /// What is refused, and how.
+    #[track_caller]
+    fn refused(&self, words: &[&str]) {
+        let failure = self.load([], Layer::default()).unwrap_err();
+        assert_eq!(failure.status(), USAGE);
+        let message = failure.message().unwrap();
+        for word in words {
+            assert!(message.contains(word), "no `{word}` in: {message}");
+        }
+    }
+}
+
+fn engine(name: &str) -> Layer {
+    Layer {
+        engine: Some(name.to_owned()),
+        ..Layer::default()
+    }
+}
+
+#[test]
+fn nothing_said_is_what_is_built_in() {
+    let settings = Place::new().load([], Layer::default()).unwrap();
+    assert_eq!((settings.engine, settings.model), (None, None));
+    assert_eq!(
+        (settings.runner.as_str(), settings.store.as_str()),
+        ("local", "jsonl")
+    );
+    assert_eq!((settings.approve, settings.deadline), (Approve::Ask, None));
+}
+
+#[test]
+fn later_sources_win() {
+    let place = Place::with(&[
+        (
+            "user",
+            "engine = 'user'\nmodel = 'user'\nrunner = 'user'\napprove = 'all'\ndeadline = 9",
+        ),
+        (
+            "workspace",
+            "engine = 'workspace'\nmodel = 'workspace'\nrunner = 'workspace'",
+        ),
+    ]);
+    let variables = [
+        ("HAFT_ENGINE", "environment"),
+        ("HAFT_MODEL", "environment"),
+        ("HAFT_RUNNER", ""),
+    ];
+    let settings = place.load(variables, engine("flag")).unwrap();
+    assert_eq!(settings.engine.as_deref(), Some("flag"));
+    assert_eq!(settings.model.as_deref(), Some("environment"));
+    assert_eq!(settings.runner, "workspace");
+    assert_eq!(settings.approve, Approve::All);
+    assert_eq!(settings.deadline, Some(Duration::from_secs(9)));
+}
+
+#[test]
+fn an_extensions_settings_are_laid_over_each_other_key_by_key() {
+    let place = Place::with(&[
+        (
+            "user",
+            "[ext.engine-local]\nthreads = 1\nserver = 'fetched'",
+        ),
+        ("workspace", "[ext.engine-local]\nthreads = 4"),
+    ]);
+    let settings = place.load([], Layer::default()).unwrap();
+    let (id, config) = settings.extensions().unwrap().remove(0);
+    assert_eq!(
+        (id, config.as_json()),
+        ("engine-local", r#"{"server":"fetched","threads":4}"#)
+    );
+}
+
+#[test]
+fn an_unknown_key_is_told_with_the_nearest_known_one_its_file_and_line() {
+    let check =
+        |file: &str, text: &str, words: &[&str]| Place::with(&[(file, text)]).refused(words);
+    check(
+        "user",
+        "model = 'x'\nenigne = 'y'",
+        &["haft/config.toml:2:", "`enigne`", "did you mean `engine`?"],
+    );
+    check(
+        "workspace",
+        "modell = 'x'",
+        &["w/haft.toml:1:", "did you mean `model`?"],
+    );
+    check("user", "zzz = 1", &["`zzz`", "known are", "approve"]);
+    check(
+        "user",
+        "engine = 5",
+        &["config.toml:1:", "expected a string"],
+    );
+    check("user", "approve = 'never'", &["never", "edits"]);
+    check("user", "deadline = 0", &["more than 0"]);
+    check("user", "engine = ", &["config.toml:1:"]);
+}
+
+#[test]
+fn an_unknown_extension_is_told_with_the_nearest_one() {
+    let place = Place::with(&[("user", "[ext.store-json]\nx = 1")]);
+    let settings = place.load([], Layer::default()).unwrap();
+    let check = |known: &[&str], words: &str| {
+        let failure = settings
+            .check_extensions(known.iter().copied())
+            .unwrap_err();
+        assert!(failure.message().unwrap().contains(words), "{failure:?}");
+    };
+    check(
+        &["engine-replay", "store-jsonl"],
+        "did you mean `ext.store-jsonl`?",
+    );
+    check(&["runner-local"], "there are runner-local");
+    assert!(settings.check_extensions(["store-json"]).is_ok());
+}
+
+#[test]
+fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
+    let check = |text: &str, words: &[&str]| {
+        let mut words = words.to_vec();
+        words.push("haft.toml");
+        Place::with(&[("workspace", text)]).refused(&words);
+    };
+    check("approve = 'all'", &["`approve`", "`all`"]);
+    check("store = 'other'", &["`store`"]);
+    check(
+        "[ext.engine-openai]\napi_key = 'x'",
+        &["`ext.engine-openai.api_key`", "secrets"],
+    );
+    check(
+        "[ext.engine-openai]\nbase_url = 'http://x'",
+        &["`ext.engine-openai.base_url`"],
+    );
+    check(
+        "[ext.engine-local]\nserver = './evil'",
+        &["`ext.engine-local.server`"],
+    );
+    check(
+        "[ext.runner-local]\nsupervisor = '/x'",
+        &["`ext.runner-local.supervisor`"],
+    );
+    check("[ext.other]\nanything = 1", &["`ext.other.anything`"]);
+    // Refused by what it is, whatever the key is called.
+    check("plugins = ['/x/y.so']", &["`plugins`", "shared object"]);
+    check(
+        "[[dylib]]\npath = '/x/libz.so.1'",
+        &["`dylib.path`", "shared object"],
+    );
+    check("my_token = 'x'", &["`my_token`", "secrets"]);
+
+    let fine = "engine = 'openai'\napprove = 'edits'\ninstructions = 'Mind the .so files.'\n\
+                [ext.engine-local]\nthreads = 2";
+    assert!(
+        Place::with(&[("workspace", fine)])
+            .load([], Layer::default())
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_named_configuration_replaces_the_users_and_has_to_be_there() {
+    let place = Place::with(&[
+        ("user", "engine = 'user'"),
+        ("other.toml", "model = 'other'"),
+    ]);
+    let named = |name: &str| PlaceArgs {
+        home: None,
+        config: Some(place.folder.path().join(name)),
+    };
+    let load = |name: &str| place.load_with(&named(name), [("HAFT_HOME", "/h")], Layer::default());
+    let settings = load("other.toml").unwrap();
+    assert_eq!(
+        (settings.engine, settings.model.as_deref()),
+        (None, Some("other"))
+    );
+    assert_eq!(settings.home, Path::new("/h"));
+    let message = load("none.toml").unwrap_err().message().unwrap();
+    assert!(message.contains("none.toml isn't there"), "{message}");
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let check = |name: &str, value: &str| {
+        let failure = Place::new()
+            .load([(name, value)], Layer::default())
+            .unwrap_err();
+        let message = failure.message().unwrap();
+        assert!(
+            message.contains(name) && message.contains(value),
+            "{message}"
+        );
+    };
+    check("HAFT_APPROVE", "never");
+    check("HAFT_DEADLINE", "soon");
+}
+
+#[test]
+fn the_home_is_the_flags_the_environments_or_the_usual_one() {
+    let check = |flag: Option<&str>, variables: [(&str, &str); 3], expected: &str| {
+        let place = PlaceArgs {
+            home: flag.map(PathBuf::from),
+            config: None,
+        };
+        let home = paths::home(&place, &Environment::from(variables)).unwrap();
+        assert_eq!(home, Path::new(expected));
+    };
+    let all = [
+        ("HAFT_HOME", "/env"),
+        ("XDG_DATA_HOME", "/xdg"),
+        ("HOME", "/me"),
+    ];
+    check(Some("/flag"), all, "/flag");
+    check(None, all, "/env");
+    check(
+        None,
+        [
+            ("HAFT_HOME", ""),
+            ("XDG_DATA_HOME", "/xdg"),
+            ("HOME", "/me"),
+        ],
+        "/xdg/haft",
+    );
+    let relative = [("HAFT_HOME", ""), ("XDG_DATA_HOME", "xdg"), ("HOME", "/me")];
+    check(None, relative, "/me/.local/share/haft");
+    let nowhere = paths::home(&PlaceArgs::default(), &Environment::default()).unwrap_err();
+    assert!(nowhere.message().unwrap().contains("HAFT_HOME"));
+}
+
+#[test]
+fn a_workspace_is_a_folder_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(workspace(Some(folder.path())).unwrap().is_absolute());
+    let check = |path: &Path, words: &str| {
+        let failure = workspace(Some(path)).unwrap_err();
+        assert_eq!(failure.status(), USAGE);
+        assert!(failure.message().unwrap().contains(words), "{failure:?}");
+    };
+    check(&file, "is no folder");
+    check(&folder.path().join("none"), "isn't there");
+}

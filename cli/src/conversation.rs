@@ -1,0 +1,311 @@
+//! A thread, and turns on it that are shown as they run.
+
+use std::io::{self, BufWriter, Stderr, Stdout};
+
+use haft_api::{Error, ErrorKind, Event, EventBody, ExtensionId, PolicyMode, RequestId, ThreadId};
+use haft_core::{RunnerSelection, Runtime, Subscription, Thread, ThreadOptions, Turn, TurnRequest};
+
+use crate::assembly;
+use crate::config::Settings;
+use crate::console::Console;
+use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, Outcome, one_line};
+use crate::instructions::instructions;
+use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line};
+use crate::signals::Signals;
+
+/// How many pieces of text or of tools' output may wait for a slow reader.
+const LOSSY_EVENTS: usize = 4_096;
+/// Most characters of a title.
+const TITLE: usize = 80;
+
+/// What a conversation is made of.
+pub(crate) struct Parts {
+    pub(crate) runtime: Runtime,
+    pub(crate) settings: Settings,
+    pub(crate) engine: ExtensionId,
+    /// The folder; `None` where the thread is bound elsewhere.
+    pub(crate) workspace: Option<String>,
+    /// The thread to continue; `None` begins one with the first turn.
+    pub(crate) thread: Option<Thread>,
+}
+
+/// See the module's description.
+pub(crate) struct Conversation {
+    parts: Parts,
+    instructions: String,
+    console: Console,
+    signals: Signals,
+    view: View,
+}
+
+enum View {
+    Text(TextView<BufWriter<Stdout>, Stderr>),
+    Json(EventLines<BufWriter<Stdout>>),
+}
+
+impl Conversation {
+    /// A conversation that is shown as text, or as JSON.
+    pub(crate) fn new(parts: Parts, json: bool, console: &Console, signals: &Signals) -> Self {
+        let out = BufWriter::new(io::stdout());
+        let view = if json {
+            View::Json(EventLines::new(out))
+        } else {
+            let looks = Looks {
+                answers: console.shows_answers,
+                progress: console.shows_progress,
+                colour: console.colour,
+            };
+            View::Text(TextView::new(out, io::stderr(), looks))
+        };
+        let own = parts.settings.instructions.as_deref();
+        Self {
+            instructions: instructions(parts.workspace.as_deref(), own),
+            parts,
+            console: console.clone(),
+            signals: signals.clone(),
+            view,
+        }
+    }
+
+    /// The thread, once there is one.
+    pub(crate) fn thread(&self) -> Option<&ThreadId> {
+        self.parts.thread.as_ref().map(Thread::id)
+    }
+
+    /// Runs a turn to its end and shows it. Returns the exit status it means.
+    pub(crate) async fn turn(&mut self, input: String) -> Outcome {
+        let interruptible = self.signals.interruptible();
+        let (thread, is_new) = match &self.parts.thread {
+            Some(thread) => (thread.clone(), false),
+            None => (self.create(&input).await?, true),
+        };
+        let mut events = thread.subscribe(LOSSY_EVENTS);
+        if is_new {
+            // It came into being before anybody could listen.
+            let created = thread.events(0, u64::MAX).await?;
+            let shown = created.iter().try_for_each(|event| self.view.event(event));
+            shown.map_err(|e| Failure::output(&e))?;
+        }
+        let turn = thread
+            .start_turn(self.request(input))
+            .await
+            .map_err(|error| match error.kind() {
+                ErrorKind::InvalidInput => Failure::usage(error),
+                _ => Failure::failed(error),
+            })?;
+        // A task of its own: the main thread may wait for somebody who doesn't
+        // read what it writes.
+        let (token, running) = (interruptible.token().clone(), turn.clone());
+        let interrupter = tokio::spawn(async move {
+            token.cancelled().await;
+            running.interrupt();
+        });
+        let status = self.show(&turn, &mut events).await;
+        interrupter.abort();
+        status
+    }
+
+    async fn create(&mut self, input: &str) -> Outcome<Thread> {
+        let mut options = ThreadOptions::default();
+        options.title = title(input);
+        options.workspace.clone_from(&self.parts.workspace);
+        options.runner = self.runner()?;
+        let thread = self.parts.runtime.create_thread(options).await?;
+        self.parts.thread = Some(thread.clone());
+        Ok(thread)
+    }
+
+    /// A runner other than the local one gets threads bound to it.
+    fn runner(&self) -> Outcome<Option<RunnerSelection>> {
+        let settings = &self.parts.settings;
+        if settings.runner == assembly::LOCAL_RUNNER {
+            return Ok(None);
+        }
+        let runner = assembly::runner(settings, self.parts.runtime.registry())?;
+        let workspace = runner
+            .default_workspace()
+            .or_else(|| self.parts.workspace.clone());
+        Ok(workspace.map(|workspace| RunnerSelection::new(runner.id().clone(), workspace)))
+    }
+
+    fn request(&self, input: String) -> TurnRequest {
+        let settings = &self.parts.settings;
+        let mut request = TurnRequest::text(input)
+            .engine(self.parts.engine.clone())
+            .mode(PolicyMode::from(settings.approve))
+            .instructions(&self.instructions);
+        request.model.clone_from(&settings.model);
+        request.time_limit = settings.deadline;
+        request
+    }
+
+    async fn show(&mut self, turn: &Turn, events: &mut Subscription) -> Outcome {
+        self.view.begin(turn);
+        let mut heard = Ok(());
+        loop {
+            let mut next = Some(events.next().await);
+            while let Some(event) = next {
+                if heard.is_ok() && self.view.tells_of(&event, turn) {
+                    heard = self.view.event(&event);
+                    if heard.is_err() {
+                        turn.interrupt();
+                    }
+                }
+                if event.turn.as_ref() == Some(turn.id()) {
+                    if event.body.is_turn_end() {
+                        let flushed = self.view.flush();
+                        return self.ended(&event.body, heard.and(flushed));
+                    }
+                    self.answer(turn, &event.body).await;
+                }
+                next = events.try_next();
+            }
+            if heard.is_ok() {
+                heard = self.view.flush();
+                if heard.is_err() {
+                    turn.interrupt();
+                }
+            }
+        }
+    }
+
+    fn ended(&self, end: &EventBody, heard: io::Result<()>) -> Outcome {
+        match heard {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(Failure::output(&e)),
+            _ => {}
+        }
+        Ok(match end {
+            EventBody::TurnCompleted { .. } => DONE,
+            EventBody::TurnInterrupted { .. } => INTERRUPTED,
+            EventBody::TurnFailed { error, .. } => {
+                // The text view has said so already.
+                if let View::Json(_) = self.view {
+                    let message = one_line(&Error::from(error.clone()).to_string());
+                    self.console
+                        .say(&failure_line(&message, self.console.colour));
+                }
+                FAILED
+            }
+            _ => FAILED,
+        })
+    }
+
+    /// Answers an approval if the event asks for one.
+    async fn answer(&mut self, turn: &Turn, body: &EventBody) {
+        let EventBody::ApprovalRequested {
+            request_id,
+            name,
+            arguments,
+            reason,
+            ..
+        } = body
+        else {
+            return;
+        };
+        let call = format!("{} {}", one_line(name), call_summary(arguments.get()));
+        let (call, reason) = (call.trim_end(), one_line(reason));
+        let approved = match &self.view {
+            View::Text(_) if self.console.can_ask => {
+                let style = Style::new(self.console.colour);
+                self.view
+                    .aside(&format!("{} {}", style.warning("?"), style.bold(call)));
+                let question = format!("  {}: allow it?", style.dim(&reason));
+                tokio::select! {
+                    approved = self.console.confirm(&question) => approved,
+                    _ = turn.ended() => return,
+                }
+            }
+            _ => {
+                let line = format!(
+                    "denied: {call} ({reason}); nobody can be asked. `--approve edits` allows \
+                     changes of files, `--approve all` everything"
+                );
+                self.view.aside(&line);
+                false
+            }
+        };
+        self.resolve(turn, request_id, approved).await;
+    }
+
+    async fn resolve(&mut self, turn: &Turn, id: &RequestId, approved: bool) {
+        match turn.thread().answer_approval(id, approved).await {
+            Ok(()) => {}
+            // The turn was interrupted meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                // It would wait for an answer for ever.
+                self.view
+                    .aside(&format!("the answer can't be stored: {error}"));
+                turn.interrupt();
+            }
+        }
+    }
+}
+
+impl View {
+    fn begin(&mut self, turn: &Turn) {
+        if let Self::Text(view) = self {
+            view.begin(turn.id().clone());
+        }
+    }
+
+    /// Whether an event belongs to what is shown of this turn. What closes a
+    /// turn that a crash left open comes before it, and isn't part of it.
+    fn tells_of(&self, event: &Event, turn: &Turn) -> bool {
+        let of_another = event.turn.as_ref().is_some_and(|id| id != turn.id());
+        match self {
+            Self::Json(_) => !of_another,
+            Self::Text(_) => !of_another || event.body.is_turn_end(),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        match self {
+            Self::Text(view) => view.event(event),
+            Self::Json(lines) => lines.event(event),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Text(view) => view.flush(),
+            Self::Json(lines) => lines.flush(),
+        }
+    }
+
+    /// Says something on standard error, after what was said so far.
+    fn aside(&mut self, line: &str) {
+        // What standard output fails with is told of when it is next written to.
+        match self {
+            Self::Text(view) => view.aside(line).and_then(|()| view.flush()).ok(),
+            Self::Json(lines) => {
+                let flushed = lines.flush();
+                use std::io::Write as _;
+                writeln!(io::stderr().lock(), "{line}").and(flushed).ok()
+            }
+        };
+    }
+}
+
+/// A thread's title: the first line of what was said first.
+fn title(input: &str) -> Option<String> {
+    let line = input.lines().find(|line| !line.trim().is_empty())?;
+    let title: String = one_line(line).chars().take(TITLE).collect();
+    (!title.is_empty()).then_some(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_short_line() {
+        let check = |input: &str, expected: Option<&str>| {
+            assert_eq!(title(input).as_deref(), expected, "{input:?}");
+        };
+        check("What does it say?", Some("What does it say?"));
+        check("\n  a  b\u{1b}\nc", Some("a b"));
+        check(&"中".repeat(100), Some(&"中".repeat(80)));
+        check(" \n\u{1b}", None);
+    }
+}

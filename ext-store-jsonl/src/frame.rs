@@ -1,0 +1,377 @@
+//! One record as one line of text.
+//!
+//! `{"s":41,"t":1760000000123,"k":"item","d":{…},"c":"1a2b3c4d"}`: the
+//! checksum is the CRC-32C of all bytes before `,"c":`, stands last, and is
+//! compared as bytes, not as a number: a flipped bit that turns `a` into `A`
+//! must count.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The longest line, with its line break.
+pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// How deep a record's data may be nested.
+pub(crate) const MAX_DEPTH: usize = 100;
+
+/// What every record begins with.
+pub(crate) const START: &[u8] = b"{\"s\":";
+
+/// What stands before the checksum's digits.
+pub(crate) const CHECKSUM: &[u8] = b",\"c\":\"";
+
+/// The length of `,"c":"1a2b3c4d"}`.
+pub(crate) const SUFFIX_LEN: usize = 16;
+
+/// A record as it stands in a line.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame<'a> {
+    pub(crate) seq: u64,
+    pub(crate) time_ms: u64,
+    pub(crate) kind: Cow<'a, str>,
+    /// Text that claims to be JSON; see [`Frame::raw_data`].
+    pub(crate) data: &'a str,
+    /// Whether a checksum vouches for it.
+    pub(crate) verified: bool,
+}
+
+/// Why a line, or a piece of one, isn't a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It isn't in the form of a record: a fragment, or somebody else's text.
+    NoRecord,
+    /// A record in form, whose checksum is another's.
+    Checksum,
+    /// Zero bytes.
+    Zeros,
+    /// Longer than [`MAX_LINE`].
+    TooLong,
+    /// Its data are nested deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// Its checksum is right but its data aren't JSON.
+    NotJson,
+    /// A record without a checksum whose number isn't the next one.
+    OutOfSequence,
+}
+
+impl Fault {
+    /// The fault as a clause that follows "bytes that".
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::NoRecord => "aren't a record",
+            Self::Checksum => {
+                "don't fit their checksum (to keep a line that was edited on purpose, remove its \
+                 `c` field)"
+            }
+            Self::Zeros => "are zeros",
+            Self::TooLong => "are a line longer than 16 MiB",
+            Self::TooDeep => "are nested deeper than 100 levels",
+            Self::NotJson => "aren't JSON although their checksum is right",
+            Self::OutOfSequence => "are a record without checksum and out of sequence",
+        }
+    }
+}
+
+/// Appends a record's line, with its line break, to a buffer.
+///
+/// Line breaks can stand only between the data's tokens, where JSON doesn't
+/// care for them; each becomes a space.
+pub(crate) fn encode(buffer: &mut Vec<u8>, seq: u64, time_ms: u64, kind: &str, data: &str) {
+    let start = buffer.len();
+    let sure = "writing to memory doesn't fail";
+    buffer.reserve(data.len() + kind.len() + 80);
+    write!(
+        buffer,
+        "{{\"s\":{seq},\"t\":{time_ms},\"k\":\"{kind}\",\"d\":"
+    )
+    .expect(sure);
+    let data_start = buffer.len();
+    buffer.extend_from_slice(data.as_bytes());
+    let written = &mut buffer[data_start..];
+    while let Some(at) = memchr::memchr(b'\n', written) {
+        written[at] = b' ';
+    }
+    let checksum = crc32c::crc32c(&buffer[start..]);
+    writeln!(buffer, ",\"c\":\"{checksum:08x}\"}}").expect(sure);
+}
+
+/// Whether this is a word of `a-z`, `0-9`, `_` and `.`, as kinds are.
+pub(crate) fn is_kind(text: &str) -> bool {
+    let word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'.';
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(word)
+}
+
+/// Whether JSON text is nested deeper than [`MAX_DEPTH`].
+pub(crate) fn is_too_deep(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    // Text with few brackets can't be deep; nearly all records end here.
+    let brackets: usize = bytes
+        .iter()
+        .map(|c| usize::from(*c == b'{' || *c == b'['))
+        .sum();
+    if brackets <= MAX_DEPTH {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether this is `,"c":"1a2b3c4d"}`, and the eight digits in it.
+pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
+    let digits = suffix.strip_prefix(CHECKSUM)?.strip_suffix(b"\"}")?;
+    (digits.len() == 8).then_some(digits)
+}
+
+/// Whether these digits are the checksum, in exactly the form it is written.
+pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    digits.len() == 8
+        && digits
+            .iter()
+            .enumerate()
+            .all(|(at, digit)| *digit == HEX[(checksum >> (28 - 4 * at)) as usize & 15])
+}
+
+/// Reads a line, without its line break, as a record.
+pub(crate) fn decode(line: &[u8]) -> Result<Frame<'_>, Fault> {
+    if line.len() >= MAX_LINE {
+        return Err(Fault::TooLong);
+    }
+    if let Some((body, suffix)) = line.split_at_checked(line.len().wrapping_sub(SUFFIX_LEN))
+        && let Some(digits) = checksum_digits(suffix)
+    {
+        return if same_checksum(crc32c::crc32c(body), digits) {
+            decode_verified(line, body)
+        } else {
+            Err(Fault::Checksum)
+        };
+    }
+    decode_unverified(line)
+}
+
+/// Reads a line again that [`decode`] took, without computing its checksum.
+pub(crate) fn decode_again(line: &[u8]) -> Result<Frame<'_>, Fault> {
+    match line.split_at_checked(line.len().wrapping_sub(SUFFIX_LEN)) {
+        Some((body, suffix)) if checksum_digits(suffix).is_some() => decode_verified(line, body),
+        _ => decode_unverified(line),
+    }
+}
+
+/// Reads a line whose checksum was found right.
+fn decode_verified<'a>(line: &'a [u8], body: &'a [u8]) -> Result<Frame<'a>, Fault> {
+    if let Some(frame) = decode_canonical(body) {
+        return Ok(frame);
+    }
+    /// The fields in any order, among others that a later version added.
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        s: u64,
+        t: u64,
+        #[serde(borrow)]
+        k: Cow<'a, str>,
+        #[serde(borrow)]
+        d: &'a RawValue,
+    }
+    let fields: Fields<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoRecord)?;
+    Ok(Frame {
+        seq: fields.s,
+        time_ms: fields.t,
+        kind: fields.k,
+        data: fields.d.get(),
+        verified: true,
+    })
+}
+
+/// Reads the form that [`encode`] writes, without the checksum.
+fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
+    let rest = body.strip_prefix(START)?;
+    let (seq, rest) = number(rest)?;
+    let (time_ms, rest) = number(rest.strip_prefix(b",\"t\":")?)?;
+    let rest = rest.strip_prefix(b",\"k\":\"")?;
+    let end = memchr::memchr(b'"', rest)?;
+    let kind = std::str::from_utf8(&rest[..end]).ok()?;
+    let data = rest[end..].strip_prefix(b"\",\"d\":")?;
+    Some(Frame {
+        seq,
+        time_ms,
+        kind: Cow::Borrowed(is_kind(kind).then_some(kind)?),
+        data: std::str::from_utf8(data).ok()?,
+        verified: true,
+    })
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..len]).ok()?.parse().ok()?;
+    Some((number, &text[len..]))
+}
+
+/// Reads a line that has no checksum. It must have the four fields and no
+/// other, so that damage to the field `c` itself doesn't pass for its absence.
+fn decode_unverified(line: &[u8]) -> Result<Frame<'_>, Fault> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fields<'a> {
+        s: u64,
+        t: u64,
+        #[serde(borrow)]
+        k: Cow<'a, str>,
+        #[serde(borrow)]
+        d: &'a RawValue,
+    }
+    let fields: Fields<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoRecord)?;
+    Ok(Frame {
+        seq: fields.s,
+        time_ms: fields.t,
+        kind: fields.k,
+        data: fields.d.get(),
+        verified: false,
+    })
+}
+
+impl Frame<'_> {
+    /// The data as JSON.
+    pub(crate) fn raw_data(&self) -> Result<Box<RawValue>, Fault> {
+        if is_too_deep(self.data) {
+            return Err(Fault::TooDeep);
+        }
+        RawValue::from_string(self.data.to_owned()).map_err(|_| Fault::NotJson)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seq: u64, kind: &str, data: &str) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        encode(&mut buffer, seq, 1_760_000_000_123, kind, data);
+        assert_eq!(buffer.pop(), Some(b'\n'));
+        buffer
+    }
+
+    #[test]
+    fn the_form_on_disk_is_fixed() {
+        let text = String::from_utf8(line(41, "tool_result", r#"{"a": 1.50}"#)).unwrap();
+        let body = r#"{"s":41,"t":1760000000123,"k":"tool_result","d":{"a": 1.50}"#;
+        let checksum = crc32c::crc32c(body.as_bytes());
+        assert_eq!(text, format!("{body},\"c\":\"{checksum:08x}\"}}"));
+        // The standard's check value, so that the polynomial is the right one.
+        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn data_come_back_byte_for_byte() {
+        for data in [
+            "{}",
+            "null",
+            r#"{"n":100000000000000000000000,"f":1.0,"u":"\u00e4ä😀\\\"","n":null}"#,
+            r#"{"s":1,"t":2,"k":"x","d":{},"c":"00000000"}"#,
+        ] {
+            let line = line(7, "x.y_1", data);
+            let frame = decode(&line).unwrap();
+            assert_eq!((frame.seq, &*frame.kind), (7, "x.y_1"));
+            assert!(frame.verified);
+            assert_eq!(frame.raw_data().unwrap().get(), data);
+        }
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_become_spaces() {
+        let line = line(1, "x", "{\n  \"a\": 1\n}");
+        assert!(!line.contains(&b'\n'));
+        assert_eq!(decode(&line).unwrap().data, "{   \"a\": 1 }");
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let check = |line: &str, expected: Result<bool, Fault>| {
+            let outcome = decode(line.as_bytes()).map(|frame| frame.verified);
+            assert_eq!(outcome, expected, "{line}");
+        };
+        let good = String::from_utf8(line(1, "x", "[1]")).unwrap();
+        check(&good, Ok(true));
+        check(r#"{"s":1,"t":2,"k":"x","d":[1]}"#, Ok(false));
+        check(r#"{ "t":2, "s":1, "d":[1], "k":"x" }"#, Ok(false));
+        check(&good.replace("[1]", "[2]"), Err(Fault::Checksum));
+        // A damaged `c` is no reason to believe the rest.
+        check(&good.replace("\"c\"", "\"b\""), Err(Fault::NoRecord));
+        check(r#"{"s":1,"t":2,"k":"x"}"#, Err(Fault::NoRecord));
+        check("", Err(Fault::NoRecord));
+        check("[]", Err(Fault::NoRecord));
+        check(&good[..good.len() - 1], Err(Fault::NoRecord));
+    }
+
+    #[test]
+    fn a_verified_line_may_have_fields_of_a_later_version() {
+        let body = r#"{"s":3,"t":4,"x":[1],"k":"y","d":{}"#;
+        let checksum = crc32c::crc32c(body.as_bytes());
+        let line = format!("{body},\"c\":\"{checksum:08x}\"}}");
+        let frame = decode(line.as_bytes()).unwrap();
+        assert_eq!((frame.seq, &*frame.kind, frame.data), (3, "y", "{}"));
+    }
+
+    #[test]
+    fn no_flipped_bit_goes_unnoticed() {
+        let good = line(12, "item", r#"{"text":"abcABC","n":[1,2],"q":"\"\\"}"#);
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(decode(&bad).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings_only() {
+        let check = |json: String, expected| assert_eq!(is_too_deep(&json), expected, "{json}");
+        check(
+            format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH)),
+            false,
+        );
+        check(
+            format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1)),
+            true,
+        );
+        check(format!("[{}1]", "[],".repeat(500)), false);
+        check(
+            format!("\"{}\\\"{}\"", "[".repeat(200), "{".repeat(200)),
+            false,
+        );
+    }
+
+    #[test]
+    fn kinds_are_words() {
+        for (kind, expected) in [
+            ("turn_ended", true),
+            ("my.ext_2", true),
+            ("", false),
+            ("A", false),
+            ("a b", false),
+            ("a\"", false),
+            ("ä", false),
+        ] {
+            assert_eq!(is_kind(kind), expected, "{kind}");
+        }
+    }
+}

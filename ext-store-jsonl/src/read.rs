@@ -1,0 +1,169 @@
+//! Pages of a thread's records, its parents' included.
+
+use std::io;
+use std::time::Duration;
+
+use haft_api::{
+    Diagnostic, Error, ErrorKind, ReadRange, Record, RecordPage, Result, ThreadId, ThreadMetadata,
+};
+
+use crate::frame::{Fault, Frame, is_too_deep};
+use crate::layout::Layout;
+use crate::log_file::LogFile;
+use crate::scan::Span;
+use crate::walk::{Taken, Unsettled, Walk};
+
+/// A page has at most so many records unless the caller says how many.
+const PAGE_RECORDS: usize = 4096;
+/// A page that has so many bytes is full, whatever the caller says.
+const PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How often and how long a reader waits for a write that seems to be under
+/// way, before it takes what it sees for torn.
+const TAIL_RETRIES: u32 = 4;
+const TAIL_WAIT: Duration = Duration::from_millis(2);
+
+/// Reads a page.
+pub(crate) fn read_page(layout: &Layout, id: &ThreadId, range: ReadRange) -> Result<RecordPage> {
+    let limit = match range {
+        ReadRange::Forward { limit, .. } => limit.unwrap_or(PAGE_RECORDS),
+        ReadRange::Backward { limit, .. } => limit,
+    };
+    if limit == 0 {
+        let message = "a page of 0 records; ask for at least 1";
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    settled(|last_try| match range {
+        ReadRange::Forward { seq, .. } => forward(layout, id, seq, limit, last_try),
+        ReadRange::Backward { before, .. } => backward(layout, id, before, limit, last_try),
+    })
+}
+
+fn forward(
+    layout: &Layout,
+    id: &ThreadId,
+    seq: u64,
+    limit: usize,
+    last_try: bool,
+) -> Result<RecordPage, Unsettled> {
+    let mut walk = Walk::new(layout, id, seq == 0, last_try)?;
+    walk.back_to(seq);
+    let mut page = PageBuilder::new(limit, PAGE_BYTES);
+    walk.forward(seq, None, u64::MAX, &mut |frame, span| {
+        page.take(frame, span)
+    })?;
+    page.page.next = page.more;
+    page.page.diagnostics = walk.into_diagnostics();
+    Ok(page.page)
+}
+
+fn backward(
+    layout: &Layout,
+    id: &ThreadId,
+    before: Option<u64>,
+    limit: usize,
+    last_try: bool,
+) -> Result<RecordPage, Unsettled> {
+    let mut walk = Walk::new(layout, id, before.is_none(), last_try)?;
+    let before = before.unwrap_or(u64::MAX);
+    let (seq, offset) = walk.back_by(before, limit, PAGE_BYTES)?;
+    let mut page = PageBuilder::new(limit, u64::MAX);
+    walk.forward(seq, offset, before, &mut |frame, span| {
+        page.take(frame, span)
+    })?;
+    page.page.next = page
+        .page
+        .records
+        .first()
+        .map(|first| first.seq)
+        .filter(|seq| *seq > 0);
+    page.page.diagnostics = walk.into_diagnostics();
+    Ok(page.page)
+}
+
+/// Reads everything and says what is amiss. A line whose checksum is right is
+/// taken at its word.
+pub(crate) fn check(layout: &Layout, id: &ThreadId) -> Result<Vec<Diagnostic>> {
+    settled(|last_try| {
+        let mut walk = Walk::new(layout, id, true, last_try)?;
+        walk.back_to(0);
+        walk.forward(0, None, u64::MAX, &mut |frame, _| {
+            Ok(if is_too_deep(frame.data) {
+                Taken::Faulty(Fault::TooDeep)
+            } else {
+                Taken::Yes
+            })
+        })?;
+        Ok(walk.into_diagnostics())
+    })
+}
+
+/// Reads again while the log's end seems to be under way.
+fn settled<T>(mut read: impl FnMut(bool) -> Result<T, Unsettled>) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        match read(tries == TAIL_RETRIES) {
+            Ok(done) => return Ok(done),
+            Err(Unsettled::Failed(error)) => return Err(error),
+            Err(Unsettled::Torn) => {
+                tries += 1;
+                std::thread::sleep(TAIL_WAIT);
+            }
+        }
+    }
+}
+
+/// Collects a page.
+struct PageBuilder {
+    page: RecordPage,
+    limit: usize,
+    bytes_left: u64,
+    /// The record that found no room.
+    more: Option<u64>,
+}
+
+impl PageBuilder {
+    fn new(limit: usize, bytes: u64) -> Self {
+        Self {
+            page: RecordPage::default(),
+            limit,
+            bytes_left: bytes,
+            more: None,
+        }
+    }
+
+    fn take(&mut self, frame: &Frame<'_>, span: &Span) -> io::Result<Taken> {
+        if self.page.records.len() >= self.limit || self.bytes_left == 0 {
+            self.more = Some(frame.seq);
+            return Ok(Taken::No);
+        }
+        Ok(match frame.raw_data() {
+            Ok(data) => {
+                self.bytes_left = self.bytes_left.saturating_sub(span.end - span.start);
+                self.page.records.push(Record {
+                    seq: frame.seq,
+                    time_ms: frame.time_ms,
+                    kind: frame.kind.clone().into_owned(),
+                    data,
+                });
+                Taken::Yes
+            }
+            Err(fault) => Taken::Faulty(fault),
+        })
+    }
+}
+
+/// What is known of a thread, from its log's end.
+pub(crate) fn metadata(layout: &Layout, id: &ThreadId) -> Result<ThreadMetadata> {
+    let log = LogFile::open(&layout.thread(id)?, id)?;
+    match log.tail(id)? {
+        Some(tail) => Ok(tail.metadata),
+        None => Err(Error::new(
+            ErrorKind::Corrupt,
+            "there is no record in the thread's log that can be read; the next writer begins it \
+             anew and keeps what is there",
+        )
+        .context("thread", id)
+        .context("path", log.path.display())),
+    }
+}

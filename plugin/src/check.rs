@@ -49,6 +49,18 @@ pub struct PluginInfo {
     pub abi: (u32, u32),
 }
 
+impl PluginInfo {
+    pub(crate) fn new(file: &Path, size: u64, head: &HaftPluginHead) -> Self {
+        Self {
+            file: file.to_owned(),
+            size,
+            api_version: head.api_version(),
+            build_info: head.build_info(),
+            abi: (head.abi_major, head.abi_minor),
+        }
+    }
+}
+
 /// A file that was checked, and what is needed to see that it is still the same.
 #[derive(Debug)]
 pub(crate) struct Checked {
@@ -99,13 +111,7 @@ pub(crate) fn check(path: &Path, options: &CheckOptions) -> Result<Checked, Refu
     }
     let head = elf::head(path, &file, size)?;
     check_head(path, &head)?;
-    let info = PluginInfo {
-        file: path.to_owned(),
-        size,
-        api_version: head.api_version(),
-        build_info: head.build_info(),
-        abi: (head.abi_major, head.abi_minor),
-    };
+    let info = PluginInfo::new(path, size, &head);
     Ok(Checked { info, head, file })
 }
 

@@ -47,5 +47,5 @@ mod refusal;
 pub use check::{CheckOptions, PluginInfo, check_file, sha256_of};
 pub use extension::PluginExtension;
 pub use haft_api::boundary::{LogLevel, ServerStats};
-pub use load::{LoadOptions, LogFn, Plugin, PluginStats, load};
+pub use load::{LoadOptions, LogFn, Plugin, PluginStats, in_process, load};
 pub use refusal::{Refusal, RefusalKind};

@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use haft_api::boundary::abi::HaftPluginHead;
 use haft_api::boundary::wire::{Described, Hello, Nothing};
 use haft_api::boundary::{
-    Link, Log, LogLevel, Origin, Reply, Request, Served, Server, ServerStats, connect, export,
-    is_compatible,
+    EndpointRef, Link, Log, LogLevel, Origin, Reply, Request, Served, Server, ServerStats, connect,
+    export, is_compatible, serve_extensions,
 };
-use haft_api::{API_VERSION, Error};
+use haft_api::{API_VERSION, Extension};
 use tokio::runtime::Handle;
 
 use crate::check::{CheckOptions, PluginInfo, check};
@@ -27,8 +28,9 @@ pub type LogFn = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 pub struct LoadOptions {
     /// What more to check of the file.
     pub check: CheckOptions,
-    /// Where the host's sessions and sinks run when a plug-in calls them from a
-    /// thread of its own. Without one: in the runtime from which they were lent.
+    /// Where the host's sessions and sinks run when a plug-in calls them, if they
+    /// were lent outside of any runtime. Otherwise they run in the one that they
+    /// were lent from, on whatever thread that is.
     pub runtime: Option<Handle>,
     /// Where the plug-in's log goes, panics among it. Without one: to standard
     /// error.
@@ -104,25 +106,53 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Plugin, Refusal> {
     checked.is_unchanged()?;
     let loaded = library::open(path, &checked.head)?;
     checked.is_unchanged()?;
+    attach(checked.info, options, |host| {
+        let hello = Hello {
+            api_version: API_VERSION.to_owned(),
+        };
+        let hello = serde_json::to_vec(&hello).expect("a struct of one string is valid JSON");
+        loaded.start(host, &hello)
+    })
+}
 
+/// Serves extensions of this very process as if they were a plug-in: everything
+/// goes over the C ABI, but nothing is loaded, and their code runs in the
+/// host's own runtime. For tests: it shows what of an extension wouldn't
+/// survive the boundary.
+///
+/// # Errors
+/// If they don't say properly what they are.
+pub fn in_process(
+    extensions: Vec<Box<dyn Extension>>,
+    options: &LoadOptions,
+) -> Result<Plugin, Refusal> {
+    let head = HaftPluginHead::of_this_crate("in this process");
+    let info = PluginInfo::new(Path::new("in-process"), 0, &head);
+    attach(info, options, |host| {
+        let server = serve_extensions(extensions, connect(host)?, None, Box::new(|| {}))?;
+        Ok(export(server))
+    })
+}
+
+/// Starts a plug-in and asks what it brings.
+fn attach(
+    info: PluginInfo,
+    options: &LoadOptions,
+    start: impl FnOnce(EndpointRef) -> haft_api::Result<EndpointRef>,
+) -> Result<Plugin, Refusal> {
+    let path = &info.file;
     let name = path.display().to_string();
     let log = logger(name.clone(), options.log.clone());
     let server = Server::new(Arc::new(Host), Origin::default(), log, Box::new(|| {}));
-    let init = |error: Error| {
+    let endpoint = start(export(Arc::clone(&server)));
+    let transport = endpoint.and_then(connect).map_err(|error| {
         let text = error.to_string();
         Refusal::new(RefusalKind::Init, path, "a plug-in that starts", text).source(error)
-    };
-    let hello = Hello {
-        api_version: API_VERSION.to_owned(),
-    };
-    let hello = serde_json::to_vec(&hello).expect("a struct of one string is valid JSON");
-    let endpoint = loaded
-        .start(export(Arc::clone(&server)), &hello)
-        .map_err(init)?;
-    let link = Link::new(name, connect(endpoint).map_err(init)?, server);
+    })?;
+    let link = Link::new(name, transport, server);
     let extensions = describe(path, &link, options)?;
     Ok(Plugin {
-        info: checked.info,
+        info,
         extensions,
         link,
     })

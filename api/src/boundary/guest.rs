@@ -1,11 +1,10 @@
 //! A plug-in's start: its own extensions, served within a runtime of its own.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::Arc;
 
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 
-use super::link::Link;
-use super::server::{Enter, LogLevel};
+use super::server::Enter;
 use super::task::caught;
 use super::wire::Hello;
 use super::{EndpointRef, connect, export, is_compatible, serve_extensions};
@@ -19,29 +18,6 @@ impl Enter for InRuntime {
     fn enter(&self, run: &mut dyn FnMut()) {
         let _entered = self.0.enter();
         run();
-    }
-}
-
-/// What ends when the host closes the plug-in.
-struct Ends {
-    link: Weak<Link>,
-    runtime: Mutex<Option<Runtime>>,
-}
-
-impl Ends {
-    fn end(&self) {
-        if let Some(link) = self.link.upgrade() {
-            link.close();
-        }
-        let runtime = self
-            .runtime
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(runtime) = runtime {
-            // This is a thread of the host's, which may not block.
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -67,17 +43,6 @@ pub(super) fn start(host: EndpointRef, host_minor: u32, config: &[u8]) -> Result
         .map_err(|e| Error::io(e, "the plug-in's runtime can't be started"))?;
     let enter = Arc::new(InRuntime(runtime.handle().clone()));
 
-    let ends: Arc<OnceLock<Ends>> = Arc::default();
-    let on_close = {
-        let ends = Arc::clone(&ends);
-        Box::new(move || {
-            if let Some(ends) = ends.get() {
-                ends.end();
-            }
-        })
-    };
-    // What a host writes into a plug-in's log is nobody's to read.
-    let log = Box::new(|_: LogLevel, _: &str| {});
     let extensions = crate::linked_extensions()
         .into_iter()
         .map(|linked| {
@@ -89,13 +54,8 @@ pub(super) fn start(host: EndpointRef, host_minor: u32, config: &[u8]) -> Result
             })
         })
         .collect::<Result<_>>()?;
-    let server = serve_extensions(extensions, Some(enter), log, on_close)?;
-    let link = Link::new("the host".to_owned(), connect(host)?, Arc::clone(&server));
-    ends.get_or_init(|| Ends {
-        link: Arc::downgrade(&link),
-        runtime: Mutex::new(Some(runtime)),
-    });
-    // It is the host that closes, and only the host.
-    std::mem::forget(link);
+    // Closing happens on a thread of the host's, which may not block.
+    let on_close = Box::new(move || runtime.shutdown_background());
+    let server = serve_extensions(extensions, connect(host)?, Some(enter), on_close)?;
     Ok(export(server))
 }

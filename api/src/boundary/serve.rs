@@ -1,10 +1,11 @@
 //! A plug-in's parts, as objects for its host.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::server::{Enter, Giver, Log, Origin, Reply, Request, Served, Server};
+use super::link::{Link, Transport};
+use super::server::{Enter, Giver, LogLevel, Origin, Reply, Request, Served, Server};
 use super::task::caught;
 use super::wire::{
     ContributedEngine, ContributedPart, ContributedRunner, ContributedSink, ContributedTool,
@@ -28,16 +29,23 @@ struct Root {
     server: OnceLock<Weak<Server>>,
 }
 
-/// A server whose object 0 describes and registers these extensions. Their code
-/// runs within `enter`.
+/// What a plug-in lets go of when it is closed.
+struct Ends {
+    host: Arc<Link>,
+    on_close: Box<dyn FnOnce() + Send>,
+}
+
+/// A server whose object 0 describes and registers these extensions, and which
+/// calls its host back over `host`. Their code runs within `enter`. `on_close`
+/// is called once, when the host closes the server.
 ///
 /// # Errors
 /// If an extension can't say what it is.
 pub fn serve_extensions(
     extensions: Vec<Box<dyn Extension>>,
+    host: Box<dyn Transport>,
     enter: Option<Arc<dyn Enter>>,
-    log: Log,
-    on_close: Box<dyn Fn() + Send + Sync>,
+    on_close: Box<dyn FnOnce() + Send>,
 ) -> Result<Arc<Server>> {
     let mut described = Vec::with_capacity(extensions.len());
     for extension in extensions {
@@ -49,9 +57,26 @@ pub fn serve_extensions(
         extensions: described,
         server: OnceLock::new(),
     });
+    let ends: Arc<Mutex<Option<Ends>>> = Arc::default();
+    let end = {
+        let ends = Arc::clone(&ends);
+        Box::new(move || {
+            let ends = ends.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(Ends { host, on_close }) = ends {
+                host.close();
+                on_close();
+            }
+        })
+    };
+    // What a host writes into a plug-in's log is nobody's to read.
+    let log = Box::new(|_: LogLevel, _: &str| {});
     let origin = Origin { owner: None, enter };
-    let server = Server::new(Arc::clone(&root) as Arc<dyn Served>, origin, log, on_close);
+    let server = Server::new(Arc::clone(&root) as Arc<dyn Served>, origin, log, end);
     root.server.get_or_init(|| Arc::downgrade(&server));
+    let host = Link::new("the host".to_owned(), host, Arc::clone(&server));
+    // The link lives until the host closes the server.
+    let ends_now = Some(Ends { host, on_close });
+    *ends.lock().unwrap_or_else(PoisonError::into_inner) = ends_now;
     Ok(server)
 }
 

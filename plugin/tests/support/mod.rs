@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
-    CallId, Error, ExtensionConfig, ExtensionRegistryBuilder, Registry, ThreadId, Tool, ToolCall,
-    ToolContext, ToolOutput, ToolRegistry, TurnId, raw_json,
+    CallId, Error, Extension, ExtensionConfig, ExtensionRegistryBuilder, Manifest, Registry,
+    ThreadId, Tool, ToolCall, ToolContext, ToolOutput, ToolRegistry, TurnId, raw_json,
 };
-use haft_plugin::{LoadOptions, LogLevel, Plugin, load};
+use haft_plugin::{LoadOptions, LogLevel, Plugin, in_process, load};
 
 pub mod session;
 
@@ -173,6 +173,24 @@ impl Log {
     }
 }
 
+/// An extension of whatever a test wants.
+struct Parts(Box<dyn Fn(&mut ExtensionRegistryBuilder) + Send + Sync>);
+
+impl Extension for Parts {
+    fn manifest(&self) -> Result<Manifest, Error> {
+        Manifest::new("parts", "0.0.1", "Whatever a test wants")
+    }
+
+    fn register(
+        &self,
+        _: &ExtensionConfig,
+        registry: &mut ExtensionRegistryBuilder,
+    ) -> Result<(), Error> {
+        (self.0)(registry);
+        Ok(())
+    }
+}
+
 /// A plug-in that is loaded and registered.
 pub struct Loaded {
     pub plugin: Plugin,
@@ -185,6 +203,20 @@ impl Loaded {
     pub fn new(path: &Path) -> Self {
         let log = Log::default();
         let plugin = load(path, &log.options()).unwrap_or_else(|e| panic!("{e}"));
+        Self::register(plugin, log)
+    }
+
+    /// Parts of the test itself, called over the boundary.
+    pub fn in_process(
+        register: impl Fn(&mut ExtensionRegistryBuilder) + Send + Sync + 'static,
+    ) -> Self {
+        let log = Log::default();
+        let extension = Box::new(Parts(Box::new(register)));
+        let plugin = in_process(vec![extension], &log.options());
+        Self::register(plugin.unwrap_or_else(|e| panic!("{e}")), log)
+    }
+
+    fn register(plugin: Plugin, log: Log) -> Self {
         let mut builder = ExtensionRegistryBuilder::new();
         for extension in plugin.extensions() {
             let added = builder.extension(extension, &ExtensionConfig::empty());

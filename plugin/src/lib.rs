@@ -6,7 +6,7 @@
 //! use haft_plugin::{LoadOptions, load};
 //!
 //! # fn main() -> haft_api::Result<()> {
-//! let plugin = load(Path::new("/home/me/haft/libweather.so"), &LoadOptions::default())?;
+//! let plugin = load(Path::new("/opt/haft/libweather.so"), &LoadOptions::default())?;
 //! let mut builder = ExtensionRegistryBuilder::new();
 //! for extension in plugin.extensions() {
 //!     builder.extension(extension, &ExtensionConfig::empty())?;

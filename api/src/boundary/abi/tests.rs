@@ -57,8 +57,11 @@ layout! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri runs no compiler")]
 fn the_header_says_the_same() {
+    if cfg!(miri) {
+        eprintln!("skipped: Miri can't run a C compiler");
+        return;
+    }
     let numbers = [
         ("HAFT_ABI_MAJOR", i64::from(ABI_MAJOR)),
         ("HAFT_ABI_MINOR", i64::from(ABI_MINOR)),

@@ -191,34 +191,16 @@ impl Extension for Parts {
     }
 }
 
-/// A plug-in that is loaded and registered.
-pub struct Loaded {
-    pub plugin: Plugin,
+/// A registry, and what its tools are called by.
+pub struct Side {
     pub registry: Registry,
     pub tools: ToolRegistry,
-    pub log: Log,
 }
 
-impl Loaded {
-    pub fn new(path: &Path) -> Self {
-        let log = Log::default();
-        let plugin = load(path, &log.options()).unwrap_or_else(|e| panic!("{e}"));
-        Self::register(plugin, log)
-    }
-
-    /// Parts of the test itself, called over the boundary.
-    pub fn in_process(
-        register: impl Fn(&mut ExtensionRegistryBuilder) + Send + Sync + 'static,
-    ) -> Self {
-        let log = Log::default();
-        let extension = Box::new(Parts(Box::new(register)));
-        let plugin = in_process(vec![extension], &log.options());
-        Self::register(plugin.unwrap_or_else(|e| panic!("{e}")), log)
-    }
-
-    fn register(plugin: Plugin, log: Log) -> Self {
+impl Side {
+    pub fn new<'a>(extensions: impl IntoIterator<Item = &'a dyn Extension>) -> Self {
         let mut builder = ExtensionRegistryBuilder::new();
-        for extension in plugin.extensions() {
+        for extension in extensions {
             let added = builder.extension(extension, &ExtensionConfig::empty());
             added.unwrap_or_else(|e| panic!("{e}"));
         }
@@ -228,17 +210,13 @@ impl Loaded {
             tools.set_owner(contributor.owner.clone());
             contributor.part.contribute(&mut tools).unwrap();
         }
-        Self {
-            plugin,
-            registry,
-            tools,
-            log,
-        }
+        Self { registry, tools }
     }
 
-    /// The fixture, as the tests' own profile builds it.
-    pub fn fixture() -> Self {
-        Self::new(&Build::Debug.path())
+    /// The fixture, linked in.
+    pub fn linked() -> Self {
+        use haft_plugin_fixture::{Fixture, Second};
+        Self::new([&Fixture as &dyn Extension, &Second])
     }
 
     pub fn tool(&self, name: &str) -> Arc<dyn Tool> {
@@ -276,6 +254,53 @@ impl Loaded {
         let counts = self.text("counts", "{}").await;
         let drops = counts.split(", ").nth(1).and_then(|d| d.split(' ').next());
         drops.and_then(|d| d.parse().ok()).expect("a count")
+    }
+}
+
+/// A plug-in that is loaded and registered.
+pub struct Loaded {
+    pub plugin: Plugin,
+    pub side: Side,
+    pub log: Log,
+}
+
+impl std::ops::Deref for Loaded {
+    type Target = Side;
+
+    fn deref(&self) -> &Side {
+        &self.side
+    }
+}
+
+impl Loaded {
+    pub fn new(path: &Path) -> Self {
+        let log = Log::default();
+        let plugin = load(path, &log.options()).unwrap_or_else(|e| panic!("{e}"));
+        Self::register(plugin, log)
+    }
+
+    /// The fixture, as the tests' own profile builds it.
+    pub fn fixture() -> Self {
+        Self::new(&Build::Debug.path())
+    }
+
+    /// Parts of the test itself, called over the boundary.
+    pub fn in_process(
+        register: impl Fn(&mut ExtensionRegistryBuilder) + Send + Sync + 'static,
+    ) -> Self {
+        Self::all_in_process(vec![Box::new(Parts(Box::new(register)))])
+    }
+
+    /// Extensions that are linked in, called over the boundary.
+    pub fn all_in_process(extensions: Vec<Box<dyn Extension>>) -> Self {
+        let log = Log::default();
+        let plugin = in_process(extensions, &log.options());
+        Self::register(plugin.unwrap_or_else(|e| panic!("{e}")), log)
+    }
+
+    fn register(plugin: Plugin, log: Log) -> Self {
+        let side = Side::new(plugin.extensions().map(|e| e as &dyn Extension));
+        Self { plugin, side, log }
     }
 
     /// Waits until nothing is held on either side beyond what is registered.

@@ -365,13 +365,33 @@ impl Call {
         }
     }
 
+    /// The end, whatever it says.
+    ///
+    /// # Errors
+    /// What the other side says.
+    pub async fn done(self) -> Result<()> {
+        self.reply_with(|_| Ok(())).await
+    }
+
     /// The result of a method that answers at once.
     ///
     /// # Errors
     /// As [`reply`](Self::reply); [`ErrorKind::Corrupt`] if there is none yet.
-    pub fn now<T: DeserializeOwned>(mut self) -> Result<T> {
+    pub fn now<T: DeserializeOwned>(self) -> Result<T> {
+        self.now_with(|message| message.read())
+    }
+
+    /// The end of a method that answers at once, whatever it says.
+    ///
+    /// # Errors
+    /// As [`now`](Self::now).
+    pub fn done_now(self) -> Result<()> {
+        self.now_with(|_| Ok(()))
+    }
+
+    fn now_with<T>(mut self, decode: impl Fn(MessageRef<'_>) -> Result<T>) -> Result<T> {
         let mut context = Context::from_waker(Waker::noop());
-        match self.poll_reply(&mut context, |message| message.read()) {
+        match self.poll_reply(&mut context, decode) {
             Poll::Ready(result) => result,
             Poll::Pending => {
                 let error = self.link.corrupt("no answer where it is due at once");

@@ -116,20 +116,20 @@ impl RemoteRunnerSession for SessionProxy {
 
     async fn remove(&self, path: &str) -> Result<()> {
         let path = path.to_owned();
-        self.remote.call("remove", &PathArgs { path }).reply().await
+        self.remote.call("remove", &PathArgs { path }).done().await
     }
 
     async fn make_dir(&self, path: &str) -> Result<()> {
         let path = path.to_owned();
         self.remote
             .call("make_dir", &PathArgs { path })
-            .reply()
+            .done()
             .await
     }
 
     async fn start_process(&self, spec: ProcessSpec) -> Result<()> {
         let call = self.remote.call("start_process", &StartArgs { spec });
-        supported(call.reply().await, "processes")
+        supported(call.done().await, "processes")
     }
 
     async fn read_process(
@@ -158,19 +158,22 @@ impl RemoteRunnerSession for SessionProxy {
         let call = self
             .remote
             .call_with("write_stdin", &arguments, &bytes, Vec::new());
-        supported(call.reply().await, "standard input")
+        supported(call.done().await, "standard input")
     }
 
     async fn signal(&self, process: &ProcessId, signal: Signal) -> Result<()> {
         let process = process.clone();
         let call = self.remote.call("signal", &SignalArgs { process, signal });
-        supported(call.reply().await, "signals")
+        supported(call.done().await, "signals")
     }
 
     fn release_process(&self, process: &ProcessId) {
         let process = process.clone();
         // It can't fail, and whoever is gone has released everything.
-        let _: Result<()> = self.remote.now("release_process", &ProcessArgs { process });
+        let call = self
+            .remote
+            .call("release_process", &ProcessArgs { process });
+        call.done_now().ok();
     }
 
     async fn pause(&self) -> Result<SessionState> {
@@ -194,7 +197,7 @@ impl RemoteRunnerSession for SessionProxy {
     }
 
     async fn close(&self) -> Result<()> {
-        self.remote.call("close", &Nothing {}).reply().await
+        self.remote.call("close", &Nothing {}).done().await
     }
 }
 

@@ -18,7 +18,7 @@ impl Sink {
         let mut blob = Vec::new();
         let arguments = write_event(event, &mut blob)?;
         let call = self.0.call_with("publish", &arguments, &blob, Vec::new());
-        call.now()
+        call.done_now()
     }
 }
 

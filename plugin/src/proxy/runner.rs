@@ -68,7 +68,7 @@ impl RemoteRunnerProvider for Provider {
         let arguments = DestinationArgs {
             destination: destination.clone(),
         };
-        match self.remote.now("validate", &arguments) {
+        match self.remote.call("validate", &arguments).done_now() {
             Err(error) if is_unimplemented(&error) => Ok(()),
             result => result,
         }
@@ -129,6 +129,6 @@ impl Lease for LeaseProxy {
     }
 
     async fn release(&self) -> Result<()> {
-        self.0.call("release", &Nothing {}).reply().await
+        self.0.call("release", &Nothing {}).done().await
     }
 }

@@ -104,7 +104,7 @@ impl ThreadStore for Store {
 
     async fn delete(&self, thread: &ThreadId) -> Result<()> {
         let call = self.remote.call("delete", &thread_args(thread));
-        call.reply().await
+        call.done().await
     }
 
     async fn check(&self, thread: &ThreadId) -> Result<Vec<Diagnostic>> {
@@ -164,6 +164,6 @@ impl ThreadWriter for Writer {
     }
 
     async fn close(self: Box<Self>) -> Result<()> {
-        self.remote.call("close", &Nothing {}).reply().await
+        self.remote.call("close", &Nothing {}).done().await
     }
 }

@@ -105,6 +105,6 @@ impl ToolSource for Source {
             .remote
             .call_with("call_batch", &arguments, &[], lending.finish());
         drop(arguments);
-        call.reply().await
+        call.done().await
     }
 }

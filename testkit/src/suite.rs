@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 
 mod declare;
 mod expect;
+pub(crate) mod runner;
 pub(crate) mod store;
 
 #[cfg(test)]

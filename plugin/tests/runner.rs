@@ -8,7 +8,7 @@ use haft_api::{
     ProcessSpec, ReadOptions, Readiness, RemoteRunnerProvider, RemoteRunnerSession,
     RemoteRunnerSessionExt as _, Resumed, Signal, WriteMode, WriteOptions, raw_json,
 };
-use haft_testkit::{MemoryRunner, ProgramIo, RunnerOperation};
+use haft_testkit::{MemoryRunner, ProgramIo, RunnerFixture, RunnerOperation};
 
 mod support;
 
@@ -26,6 +26,15 @@ fn plugged(runner: &MemoryRunner) -> (Loaded, Arc<dyn RemoteRunnerProvider>) {
     (loaded, provider)
 }
 
+// Each promise of a runner, kept through the boundary.
+haft_testkit::runner_conformance!(|| {
+    let runner = MemoryRunner::new();
+    let (loaded, provider) = plugged(&runner);
+    RunnerFixture::new(provider, runner.binding("conformance"))
+        .commands(MemoryRunner::probe_command)
+        .keeping(loaded)
+});
+
 fn process(name: &str) -> ProcessId {
     ProcessId::new(name).unwrap()
 }
@@ -40,9 +49,9 @@ async fn session(
 #[tokio::test]
 async fn what_is_constant_and_what_is_checked() {
     let runner = MemoryRunner::new()
-        .id("far")
-        .default_workspace(Some("/far"))
-        .readiness(Readiness::NeedsSetup {
+        .with_id("far")
+        .with_default_workspace(Some("/far"))
+        .with_readiness(Readiness::NeedsSetup {
             reason: "an image".to_owned(),
             download_bytes: Some(7),
         })
@@ -221,13 +230,13 @@ async fn sandboxes_come_back_or_are_gone() {
 
 #[tokio::test]
 async fn the_rarer_things_are_there_or_unsupported() {
-    let capable = MemoryRunner::new().capabilities(|capabilities| {
+    let capable = MemoryRunner::new().with_capabilities(|capabilities| {
         capabilities.pause = true;
         capabilities.detach = true;
         capabilities.snapshot = true;
         capabilities.ports = true;
     });
-    let plain = MemoryRunner::new().capabilities(|capabilities| {
+    let plain = MemoryRunner::new().with_capabilities(|capabilities| {
         *capabilities = haft_api::RunnerCapabilities::default();
     });
     for runner in [capable, plain] {
@@ -265,7 +274,7 @@ async fn the_rarer_things_are_there_or_unsupported() {
 
 #[tokio::test]
 async fn leases_are_held_lost_and_given_back() {
-    let runner = MemoryRunner::new().capabilities(|capabilities| capabilities.leases = true);
+    let runner = MemoryRunner::new().with_capabilities(|capabilities| capabilities.leases = true);
     let (loaded, provider) = plugged(&runner);
     let session = session(&runner, &*provider).await;
     let request = LeaseRequest {
@@ -288,7 +297,7 @@ async fn leases_are_held_lost_and_given_back() {
     assert_eq!(within(lost).await.unwrap(), "somebody broke in");
 
     // A fence that can't be watched any more counts as lost.
-    let plain = MemoryRunner::new().capabilities(|capabilities| capabilities.leases = false);
+    let plain = MemoryRunner::new().with_capabilities(|capabilities| capabilities.leases = false);
     let (_other, provider) = plugged(&plain);
     let state = within(provider.create(plain.binding("d")))
         .await

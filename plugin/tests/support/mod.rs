@@ -80,44 +80,71 @@ impl Build {
     }
 
     fn build(self, toolchain: Option<&str>) -> PathBuf {
-        let name = self.name();
-        let target = folder().join(toolchain.unwrap_or("build"));
-        let mut cargo = match toolchain {
-            // The variable names this very toolchain's cargo otherwise.
-            Some(_) => Command::new("cargo"),
-            None => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
-        };
-        if let Some(toolchain) = toolchain {
-            cargo.env("RUSTUP_TOOLCHAIN", toolchain);
-            for variable in ["CARGO", "RUSTC", "RUSTDOC"] {
-                cargo.env_remove(variable);
-            }
-        }
         let features = match self {
             Self::Allocator => "haft-api/dylib,allocator",
             _ => "haft-api/dylib",
         };
-        cargo
-            .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib"])
-            .args(["--package", "haft-plugin-fixture"])
-            .args(["--features", features, "--profile", name])
-            .arg("--manifest-path")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
-            .arg("--target-dir")
-            .arg(&target);
-        for setting in self.profile() {
-            cargo.args(["--config", &format!("profile.{name}.{setting}")]);
-        }
-        let status = cargo.status().expect("cargo can be run");
-        assert!(status.success(), "{cargo:?} failed");
-        let made = target.join(name).join("libhaft_plugin_fixture.so");
-        let kept = folder().join(format!("{}-{name}.so", toolchain.unwrap_or("this")));
-        // Moved into place: another test process may have the old one loaded.
-        let fresh = kept.with_extension(format!("new-{}", std::process::id()));
-        std::fs::copy(&made, &fresh).expect("the shared object was made");
-        std::fs::rename(&fresh, &kept).expect("it can be kept");
-        kept
+        let (name, profile) = (self.name(), self.profile());
+        let package = "haft-plugin-fixture";
+        shared_object(&root(), package, features, name, profile, toolchain)
     }
+}
+
+/// The folder of this repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// An extension crate of a workspace as a shared object, as `cargo build` builds
+/// it.
+pub fn extension_crate(workspace: &Path, package: &str) -> PathBuf {
+    // The debug fixture's profile: what both need is built once.
+    let (name, profile) = (Build::Debug.name(), Build::Debug.profile());
+    shared_object(workspace, package, "haft-api/dylib", name, profile, None)
+}
+
+fn shared_object(
+    workspace: &Path,
+    package: &str,
+    features: &str,
+    profile: &str,
+    settings: &[&str],
+    toolchain: Option<&str>,
+) -> PathBuf {
+    let target = folder().join(toolchain.unwrap_or("build"));
+    let mut cargo = match toolchain {
+        // The variable names this very toolchain's cargo otherwise.
+        Some(_) => Command::new("cargo"),
+        None => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+    };
+    if let Some(toolchain) = toolchain {
+        cargo.env("RUSTUP_TOOLCHAIN", toolchain);
+        for variable in ["CARGO", "RUSTC", "RUSTDOC"] {
+            cargo.env_remove(variable);
+        }
+    }
+    cargo
+        .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib"])
+        .args(["--package", package])
+        .args(["--features", features, "--profile", profile])
+        .arg("--manifest-path")
+        .arg(workspace.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target);
+    for setting in settings {
+        cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
+    }
+    let status = cargo.status().expect("cargo can be run");
+    assert!(status.success(), "{cargo:?} failed");
+    let library = package.replace('-', "_");
+    let made = target.join(profile).join(format!("lib{library}.so"));
+    let kept = format!("{}-{profile}-{library}.so", toolchain.unwrap_or("this"));
+    let kept = folder().join(kept);
+    // Moved into place: another test process may have the old one loaded.
+    let fresh = kept.with_extension(format!("new-{}", std::process::id()));
+    std::fs::copy(&made, &fresh).expect("the shared object was made");
+    std::fs::rename(&fresh, &kept).expect("it can be kept");
+    kept
 }
 
 /// Where the tests put what they build.

@@ -45,3 +45,6 @@ unsafe fn borrow<'a>(bytes: HaftBytes) -> Option<&'a [u8]> {
     // caller's promise.
     Some(unsafe { std::slice::from_raw_parts(bytes.ptr, bytes.len) })
 }
+
+#[cfg(test)]
+mod tests;

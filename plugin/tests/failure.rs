@@ -138,16 +138,23 @@ async fn dropping_all_of_a_plug_in_closes_it() {
     let loaded = Loaded::fixture();
     let output = Arc::new(Kept::default());
     let context = context().with_output(Arc::clone(&output) as _);
-    loaded.text_in(context, "keep", "{}").await;
+    // A task of the plug-in's that has the host's object and never ends.
+    loaded.text_in(context, "forever_spawned", "{}").await;
     let tool = loaded.tool("echo");
     drop(loaded);
-    // One proxy is left: it works still, and what was kept is kept.
+    // One proxy is left: it works still, and so does the task.
     let again = tool.execute(tool_call("echo", "{}"), support::context());
     assert!(within(again).await.is_ok());
     assert_eq!(Arc::strong_count(&output), 2);
     drop(tool);
     assert_eq!(Arc::strong_count(&output), 1);
-    // Another instance of the same file is another plug-in.
-    let text = Loaded::fixture().text("let_go", "{}").await;
-    assert_eq!(text, "nothing was kept");
+}
+
+#[tokio::test]
+async fn instances_of_one_file_share_nothing() {
+    let (first, second) = (Loaded::fixture(), Loaded::fixture());
+    first.text("keep", "{}").await;
+    assert_eq!(second.text("let_go", "{}").await, "nothing was kept");
+    first.plugin.close();
+    assert_eq!(second.text("sleep", r#"{"ms":1}"#).await, "slept");
 }

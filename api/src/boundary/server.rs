@@ -193,11 +193,12 @@ struct Entry {
     origin: Origin,
 }
 
+/// The number of the object that is there from the beginning.
+const ROOT: u64 = 0;
+
 /// The objects of one side, by number. Number 0 is there from the beginning
-/// and stays.
+/// until the server is closed.
 pub struct Server {
-    root: Arc<dyn Served>,
-    origin: Origin,
     objects: Mutex<Objects>,
     link: OnceLock<Weak<Link>>,
     closed: AtomicBool,
@@ -206,7 +207,6 @@ pub struct Server {
     on_close: Box<dyn Fn() + Send + Sync>,
 }
 
-#[derive(Default)]
 struct Objects {
     entries: HashMap<u64, Entry>,
     last: u64,
@@ -230,10 +230,17 @@ impl Server {
         log: Log,
         on_close: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            root,
+        let root = Entry {
+            object: root,
+            users: 1,
             origin,
-            objects: Mutex::default(),
+        };
+        let objects = Objects {
+            entries: HashMap::from([(ROOT, root)]),
+            last: ROOT,
+        };
+        Arc::new(Self {
+            objects: Mutex::new(objects),
             link: OnceLock::new(),
             closed: AtomicBool::new(false),
             tasks: AtomicUsize::new(0),
@@ -266,9 +273,7 @@ impl Server {
         if self.is_closed() {
             return ServedTask::shutdown(Arc::clone(self));
         }
-        let found = if object == 0 {
-            Some((Arc::clone(&self.root), self.origin.clone()))
-        } else {
+        let found = {
             let objects = self.objects();
             let entry = objects.entries.get(&object);
             entry.map(|entry| (Arc::clone(&entry.object), entry.origin.clone()))
@@ -289,6 +294,9 @@ impl Server {
 
     /// Counts an object's users up. Unknown ones are ignored.
     pub fn retain(&self, object: u64) {
+        if object == ROOT {
+            return;
+        }
         if let Some(entry) = self.objects().entries.get_mut(&object) {
             entry.users = entry.users.saturating_add(1);
         }
@@ -297,6 +305,9 @@ impl Server {
     /// Counts an object's users down, and lets go of it at zero. Unknown ones
     /// are ignored.
     pub fn release(&self, object: u64) {
+        if object == ROOT {
+            return;
+        }
         let gone = {
             let mut objects = self.objects();
             let Some(entry) = objects.entries.get_mut(&object) else {
@@ -312,17 +323,24 @@ impl Server {
         self.drop_entries(gone);
     }
 
-    /// Puts an object where the other side can call it.
+    /// Puts an object where the other side can call it. Once the server is
+    /// closed nobody can, and the object is dropped.
     pub(crate) fn insert(&self, object: Arc<dyn Served>, origin: Origin) -> u64 {
-        let mut objects = self.objects();
-        objects.last += 1;
-        let id = objects.last;
         let entry = Entry {
             object,
             users: 1,
             origin,
         };
-        objects.entries.insert(id, entry);
+        let mut objects = self.objects();
+        objects.last += 1;
+        let id = objects.last;
+        // Under the lock, so that closing either sees the object or is seen.
+        if self.is_closed() {
+            drop(objects);
+            self.drop_entries([entry]);
+        } else {
+            objects.entries.insert(id, entry);
+        }
         id
     }
 
@@ -358,7 +376,10 @@ impl Server {
     /// How much is held at this moment.
     pub fn stats(&self) -> ServerStats {
         ServerStats {
-            objects: self.objects().entries.len(),
+            objects: {
+                let entries = &self.objects().entries;
+                entries.len() - usize::from(entries.contains_key(&ROOT))
+            },
             tasks: self.tasks.load(Ordering::Relaxed),
         }
     }

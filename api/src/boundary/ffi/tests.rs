@@ -331,6 +331,12 @@ fn closing_wakes_whoever_waits() {
     closer.join().unwrap();
     assert_eq!(sides.parts.dropped.load(Ordering::SeqCst), 1);
     assert!(block_on(call(&sides, "echo").done()).is_err());
+    // What is lent now is nobody's to call.
+    let late = Arc::new(Parts::default());
+    let own = sides.near.server();
+    let lent = own.lend(Arc::clone(&late) as _, Origin::default());
+    assert_eq!((own.stats().objects, Arc::strong_count(&late)), (0, 1));
+    drop(lent);
     // The other side notices, too, even if it wasn't told by its own link.
     assert!(sides.far.root().now::<()>("echo", &()).is_err());
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::table::time;
-use crate::{Cost, Spread};
+use crate::{Cost, Ratio};
 
 /// One limit, for one operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +12,9 @@ use crate::{Cost, Spread};
 pub enum Budget {
     /// So many times the floor's CPU time.
     CpuRatio(f64),
+    /// So many times the floor's time on the clock: for what waits for the same
+    /// thing as the floor does, and for nothing else.
+    WallRatio(f64),
     /// CPU time.
     Cpu(Duration),
     /// Time on the clock.
@@ -23,9 +26,10 @@ pub enum Budget {
 
 impl Budget {
     /// True if the figures keep to it.
-    pub fn allows(self, measured: &Cost, ratio: Spread) -> bool {
+    pub fn allows(self, measured: &Cost, ratio: &Ratio) -> bool {
         match self {
-            Self::CpuRatio(limit) => ratio.median <= limit,
+            Self::CpuRatio(limit) => ratio.cpu.median <= limit,
+            Self::WallRatio(limit) => ratio.wall.median <= limit,
             Self::Cpu(limit) => measured.cpu_ns <= limit.as_nanos() as f64,
             Self::Wall(limit) => measured.wall_ns <= limit.as_nanos() as f64,
             Self::Memory(limit) => measured.peak_memory.is_some_and(|bytes| bytes <= limit),
@@ -37,6 +41,7 @@ impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CpuRatio(limit) => write!(f, "≤ {limit} × floor"),
+            Self::WallRatio(limit) => write!(f, "≤ {limit} × floor wall"),
             Self::Cpu(limit) => write!(f, "≤ {} cpu", time(limit.as_nanos() as f64)),
             Self::Wall(limit) => write!(f, "≤ {} wall", time(limit.as_nanos() as f64)),
             Self::Memory(limit) => write!(f, "≤ {:.1} MB", *limit as f64 / 1e6),
@@ -47,6 +52,7 @@ impl fmt::Display for Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Spread;
 
     #[test]
     fn each_budget_looks_at_its_own_figure() {
@@ -55,17 +61,23 @@ mod tests {
             wall_ns: 5000.0,
             peak_memory: Some(9_000_000),
         };
-        let ratio = Spread {
+        let spread = |median: f64| Spread {
             low: 1.0,
-            median: 3.0,
+            median,
             high: 99.0,
+        };
+        let ratio = Ratio {
+            cpu: spread(3.0),
+            wall: spread(1.5),
         };
         let check = |budget: Budget, text: &str, allowed: bool| {
             assert_eq!(budget.to_string(), text);
-            assert_eq!(budget.allows(&cost, ratio), allowed, "{text}");
+            assert_eq!(budget.allows(&cost, &ratio), allowed, "{text}");
         };
         check(Budget::CpuRatio(3.0), "≤ 3 × floor", true);
         check(Budget::CpuRatio(2.9), "≤ 2.9 × floor", false);
+        check(Budget::WallRatio(1.5), "≤ 1.5 × floor wall", true);
+        check(Budget::WallRatio(1.4), "≤ 1.4 × floor wall", false);
         check(Budget::Cpu(Duration::from_micros(2)), "≤ 2.00 µs cpu", true);
         check(
             Budget::Cpu(Duration::from_nanos(1999)),
@@ -88,6 +100,6 @@ mod tests {
             peak_memory: None,
             ..cost
         };
-        assert!(!Budget::Memory(u64::MAX).allows(&untold, ratio));
+        assert!(!Budget::Memory(u64::MAX).allows(&untold, &ratio));
     }
 }

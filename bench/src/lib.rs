@@ -27,7 +27,7 @@
 //! let outcome = SORT.run(3)?;
 //! assert_eq!(outcome.name, "sort");
 //! assert!(outcome.measured.cpu_ns > outcome.floor.cpu_ns);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 #![forbid(unsafe_code)]
 #![allow(
@@ -46,14 +46,14 @@ mod sample;
 mod table;
 
 pub use budget::Budget;
-pub use outcome::{Cost, Outcome, Spread};
+pub use outcome::{Cost, Outcome, Ratio, Spread};
 pub use pair::{Pair, Round};
-pub use sample::Sample;
+pub use sample::{Mark, Sample};
 
 use options::{Options, Wish};
 
 /// What a benchmark may fail with: a text for people.
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// One benchmark.
 #[derive(Debug)]

@@ -26,6 +26,15 @@ pub struct Spread {
     pub high: f64,
 }
 
+/// How many times what the floor took the real thing did, round by round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// CPU time.
+    pub cpu: Spread,
+    /// Time on the clock.
+    pub wall: Spread,
+}
+
 /// What came of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -35,8 +44,8 @@ pub struct Outcome {
     pub measured: Cost,
     /// The floor.
     pub floor: Cost,
-    /// How many times the floor's CPU time the real thing took, round by round.
-    pub ratio: Spread,
+    /// How the two compare.
+    pub ratio: Ratio,
     /// The benchmark's budgets, and whether each was kept.
     pub budgets: Vec<(Budget, bool)>,
 }
@@ -46,13 +55,18 @@ impl Outcome {
     pub(crate) fn new(name: &'static str, budgets: &[Budget], rounds: &[Round]) -> Self {
         let measured = Cost::of(rounds.iter().map(|round| round.measured));
         let floor = Cost::of(rounds.iter().map(|round| round.floor));
-        let ratio = Spread::of(rounds.iter().map(|round| {
+        let of = |time: fn(&Sample) -> f64| {
             // A floor that only waits may take less CPU time than the clock sees.
-            cpu_ns(&round.measured) / cpu_ns(&round.floor).max(1.0)
-        }));
+            let ratio = |round: &Round| time(&round.measured) / time(&round.floor).max(1.0);
+            Spread::of(rounds.iter().map(ratio))
+        };
+        let ratio = Ratio {
+            cpu: of(cpu_ns),
+            wall: of(wall_ns),
+        };
         let budgets = budgets
             .iter()
-            .map(|budget| (*budget, budget.allows(&measured, ratio)))
+            .map(|budget| (*budget, budget.allows(&measured, &ratio)))
             .collect();
         Self {
             name,
@@ -82,12 +96,13 @@ impl Outcome {
             .iter()
             .map(|(budget, kept)| json!({"budget": budget.to_string(), "ok": kept}))
             .collect();
-        let Spread { low, median, high } = self.ratio;
+        let spread =
+            |Spread { low, median, high }| json!({"low": low, "median": median, "high": high});
         json!({
             "name": self.name,
             "measured": cost(&self.measured),
             "floor": cost(&self.floor),
-            "ratio": {"low": low, "median": median, "high": high},
+            "ratio": {"cpu": spread(self.ratio.cpu), "wall": spread(self.ratio.wall)},
             "budgets": budgets,
             "ok": self.is_ok(),
         })
@@ -99,9 +114,12 @@ fn cpu_ns(sample: &Sample) -> f64 {
     sample.cpu.as_nanos() as f64 / f64::from(sample.operations)
 }
 
+fn wall_ns(sample: &Sample) -> f64 {
+    sample.wall.as_nanos() as f64 / f64::from(sample.operations)
+}
+
 impl Cost {
     fn of(samples: impl Iterator<Item = Sample> + Clone) -> Self {
-        let wall_ns = |s: Sample| s.wall.as_nanos() as f64 / f64::from(s.operations);
         let memory: Vec<_> = samples
             .clone()
             .filter_map(|s| s.peak_memory)
@@ -109,7 +127,7 @@ impl Cost {
             .collect();
         Self {
             cpu_ns: Spread::of(samples.clone().map(|s| cpu_ns(&s))).median,
-            wall_ns: Spread::of(samples.map(wall_ns)).median,
+            wall_ns: Spread::of(samples.map(|s| wall_ns(&s))).median,
             peak_memory: (!memory.is_empty()).then(|| Spread::of(memory).median as u64),
         }
     }
@@ -180,14 +198,17 @@ pub(crate) mod tests {
                 peak_memory: None
             }
         );
-        assert_eq!(
-            outcome.ratio,
-            Spread {
-                low: 3.025,
-                median: 3.05,
-                high: 3.075
-            }
-        );
+        let cpu = Spread {
+            low: 3.025,
+            median: 3.05,
+            high: 3.075,
+        };
+        let wall = Spread {
+            low: 2.0,
+            median: 2.0,
+            high: 2.0,
+        };
+        assert_eq!(outcome.ratio, Ratio { cpu, wall });
     }
 
     #[test]
@@ -203,7 +224,7 @@ pub(crate) mod tests {
         assert_eq!(json["name"], "sample");
         assert_eq!(json["measured"]["cpu_ns"], 310.0);
         assert_eq!(json["floor"]["peak_memory"], serde_json::Value::Null);
-        assert_eq!(json["ratio"]["median"], 3.05);
+        assert_eq!(json["ratio"]["cpu"]["median"], 3.05);
         assert_eq!(json["budgets"][0]["ok"], true);
         assert_eq!(json["budgets"][1]["budget"], "≤ 300 ns cpu");
         assert_eq!(json["ok"], false);
@@ -230,6 +251,6 @@ pub(crate) mod tests {
             measured: sample(1, 50, 50, None),
             floor: sample(1, 0, 50, None),
         };
-        assert_eq!(Outcome::new("x", &[], &[round]).ratio.median, 50.0);
+        assert_eq!(Outcome::new("x", &[], &[round]).ratio.cpu.median, 50.0);
     }
 }

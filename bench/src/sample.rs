@@ -28,19 +28,16 @@ impl Sample {
     /// # Errors
     /// What the work failed with.
     pub fn take(operations: u32, work: impl FnOnce() -> Result<()>) -> Result<Self> {
-        let (wall, cpu) = (Instant::now(), cpu_time());
+        let start = Mark::now();
         work()?;
-        let (cpu, wall) = (cpu_time() - cpu, wall.elapsed());
-        Ok(Self {
-            operations,
-            cpu,
-            wall,
-            peak_memory: None,
-        })
+        Ok(start.to(&Mark::now(), operations))
     }
 
     /// Measures the whole life of a child process, as one operation. It gets no
     /// input, and what it prints is thrown away.
+    ///
+    /// Its peak memory is at least this process's own: until the child becomes
+    /// another program, they are the same to the system.
     ///
     /// # Errors
     /// If it can't be started, or fails.
@@ -64,6 +61,33 @@ impl Sample {
             wall,
             peak_memory: Some(used.rusage.maxrss),
         })
+    }
+}
+
+/// A moment in this process's life.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    cpu: Duration,
+    wall: Instant,
+}
+
+impl Mark {
+    /// This moment.
+    pub fn now() -> Self {
+        Self {
+            cpu: cpu_time(),
+            wall: Instant::now(),
+        }
+    }
+
+    /// What was used from here to a later moment, for so many operations.
+    pub fn to(&self, later: &Self, operations: u32) -> Sample {
+        Sample {
+            operations,
+            cpu: later.cpu.saturating_sub(self.cpu),
+            wall: later.wall.saturating_duration_since(self.wall),
+            peak_memory: None,
+        }
     }
 }
 

@@ -17,7 +17,10 @@ pub(crate) fn of(outcomes: &[Outcome]) -> String {
             outcome.name.to_owned(),
             cost(&outcome.measured),
             cost(&outcome.floor),
-            format!("{:.2}", outcome.ratio.median),
+            format!(
+                "{:.2} cpu, {:.2} wall",
+                outcome.ratio.cpu.median, outcome.ratio.wall.median
+            ),
             budget,
             ok,
         ]);
@@ -92,16 +95,17 @@ mod tests {
             .collect();
         let measured = "310 ns cpu, 400 ns wall, 1.0 MB";
         let floor = "100 ns cpu, 200 ns wall";
+        let ratio = "3.05 cpu, 2.00 wall";
         assert_eq!(
             lines[0],
             ["name", "measured", "floor", "ratio", "budget", "ok"]
         );
         assert_eq!(
             lines[1],
-            ["sample", measured, floor, "3.05", "≤ 3.1 × floor", "yes"]
+            ["sample", measured, floor, ratio, "≤ 3.1 × floor", "yes"]
         );
         assert_eq!(lines[2], ["", "", "", "", "≤ 300 ns cpu", "NO"]);
-        assert_eq!(lines[3], ["sample", measured, floor, "3.05", "-", "-"]);
+        assert_eq!(lines[3], ["sample", measured, floor, ratio, "-", "-"]);
         let bars = |line: &str| {
             let columns = line.chars().enumerate().filter(|(_, c)| *c == '|');
             columns.map(|(column, _)| column).collect::<Vec<_>>()

@@ -91,7 +91,7 @@ pub(crate) fn engine_id(name: &str, registry: &Registry) -> Outcome<ExtensionId>
 fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Failure {
     let known: Vec<_> = known.collect();
     let hint = match nearest(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(near) => format!("did you mean `{near}`? There are {}", known.join(", ")),
         None if known.is_empty() => format!("this program has no {what} at all"),
         None => format!("there are {}", known.join(", ")),
     };

@@ -132,6 +132,9 @@ impl PathPattern {
     /// [`ErrorKind::InvalidInput`] if the pattern isn't one.
     pub(crate) fn new(pattern: &str) -> Result<Self> {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+        if pattern.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidInput, "the pattern is empty"));
+        }
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use haft_api::{
-    CommandOutcome, CommandRequest, Effects, Ending, ProcessId, RemoteRunnerSessionExt as _,
-    Result, Tool, ToolCall, ToolContext, ToolName, ToolOutput, ToolSpec, async_trait,
+    CommandOutcome, CommandRequest, Effects, Ending, Error, ErrorKind, ProcessId,
+    RemoteRunnerSessionExt as _, Result, Tool, ToolCall, ToolContext, ToolName, ToolOutput,
+    ToolSpec, async_trait,
 };
 use serde::Deserialize;
 
@@ -70,6 +71,9 @@ impl Tool for Shell {
 impl Shell {
     async fn run(&self, arguments: Arguments, context: &ToolContext) -> Result<ToolOutput> {
         let session = context.workspace()?;
+        if arguments.command.trim().is_empty() {
+            return Err(Error::new(ErrorKind::InvalidInput, "the command is empty"));
+        }
         let asked = arguments
             .timeout
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())

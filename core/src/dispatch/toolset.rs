@@ -7,8 +7,8 @@ use haft_api::{
     Effects, Error, ErrorKind, ExtensionId, Registry, Result, Tool, ToolName, ToolRegistry,
     ToolSource, ToolSpec,
 };
-use jsonschema::Validator;
 
+use super::schema::ArgumentsSchema;
 use crate::guard;
 
 /// Where a call goes.
@@ -26,17 +26,17 @@ pub(crate) struct ToolEntry {
     pub(crate) spec: ToolSpec,
     pub(crate) target: Target,
     pub(crate) extension: Option<ExtensionId>,
-    validator: Arc<Validator>,
+    schema: Arc<ArgumentsSchema>,
 }
 
 impl ToolEntry {
     fn new(spec: ToolSpec, target: Target, extension: Option<ExtensionId>) -> Result<Self> {
-        let validator = Arc::new(compile(&spec)?);
+        let schema = Arc::new(ArgumentsSchema::new(&spec)?);
         Ok(Self {
             spec,
             target,
             extension,
-            validator,
+            schema,
         })
     }
 
@@ -50,22 +50,15 @@ impl ToolEntry {
             Ok(value) => value,
             Err(error) => return Some(format!("The arguments can't be read: {error}")),
         };
-        let mut errors = self.validator.iter_errors(&value).peekable();
-        errors.peek()?;
-        let mut lines = vec![format!(
-            "The arguments don't fit the schema of `{}`:",
-            self.spec.name
-        )];
-        for error in errors.take(5) {
-            let at = error.instance_path().to_string();
-            let at = if at.is_empty() {
-                "the arguments".to_owned()
-            } else {
-                format!("`{at}`")
-            };
-            lines.push(format!("- {at}: {error}"));
+        let complaints = self.schema.complaints(&value);
+        if complaints.is_empty() {
+            return None;
         }
-        Some(lines.join("\n"))
+        Some(format!(
+            "The arguments don't fit the schema of `{}`:\n{}",
+            self.spec.name,
+            complaints.join("\n")
+        ))
     }
 
     /// Whether it may run beside other calls that don't touch the workspace.
@@ -74,25 +67,6 @@ impl ToolEntry {
         !effects.needs_workspace()
             && (effects.is_read_only() || (effects.idempotent && !effects.destructive))
     }
-}
-
-fn compile(spec: &ToolSpec) -> Result<Validator> {
-    let refuse = |what: String| {
-        Error::new(
-            ErrorKind::InvalidInput,
-            format!("the tool's schema is not usable: {what}"),
-        )
-        .context("tool", &spec.name)
-    };
-    let schema: serde_json::Value =
-        serde_json::from_str(spec.input_schema.get()).map_err(|error| refuse(error.to_string()))?;
-    if !schema.is_object() {
-        return Err(refuse("it is not an object".to_owned()));
-    }
-    // The compiler is somebody else's code and reads somebody else's data.
-    guard::call("schema", || {
-        jsonschema::validator_for(&schema).map_err(|e| refuse(e.to_string()))
-    })?
 }
 
 /// The tools of a turn by name.

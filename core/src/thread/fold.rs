@@ -224,6 +224,7 @@ impl Folded {
     /// Makes up the results that damage to the log took away, where the record
     /// at hand can't follow open calls.
     fn make_room(&mut self, record: &ThreadRecord, seq: u64) {
+        self.begin_with_user(record, seq);
         let follows_results = match record {
             ThreadRecord::TurnStarted { .. } | ThreadRecord::TurnEnded { .. } => true,
             ThreadRecord::Item(item) => self.history.check([&**item]).is_err(),
@@ -240,6 +241,30 @@ impl Folded {
                 let message = format!("the result of the call `{}` is missing", call.id);
                 self.report(DiagnosticCode::RepairedHistory, seq, message);
             }
+        }
+    }
+
+    /// No provider takes a conversation that the model begins: where damage took
+    /// the first message away, a word stands in its place.
+    fn begin_with_user(&mut self, record: &ThreadRecord, seq: u64) {
+        let ThreadRecord::Item(item) = record else {
+            return;
+        };
+        let spoken = matches!(
+            **item,
+            Item::AssistantMessage { .. } | Item::Reasoning { .. } | Item::ToolCall(_)
+        );
+        let begun = self
+            .history
+            .placed()
+            .any(|(item, _)| !matches!(**item, Item::Notice { .. }));
+        if begun || !spoken {
+            return;
+        }
+        let lost = Arc::new(Item::user("(this message was lost)"));
+        if self.history.push(lost, Place { seq, turn: None }).is_ok() {
+            let message = "the thread's first message is missing".to_owned();
+            self.report(DiagnosticCode::RepairedHistory, seq, message);
         }
     }
 
@@ -336,6 +361,16 @@ mod tests {
             ["user_message", "tool_call", "tool_result", "user_message"]
         );
         assert_eq!(folded.diagnostics.len(), 1);
+        assert!(folded.diagnostics[0].lost);
+    }
+
+    #[test]
+    fn a_lost_first_message_is_replaced_and_reported() {
+        let mut folded = Folded::new();
+        folded.read(&record(1, "turn_started", START));
+        let answer = r#"{"e":3,"turn":"t1","item":{"type":"assistant_message","text":"a"}}"#;
+        folded.read(&record(3, "item", answer));
+        assert_eq!(show(&folded), ["user_message", "assistant_message"]);
         assert!(folded.diagnostics[0].lost);
     }
 

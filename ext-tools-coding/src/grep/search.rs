@@ -23,6 +23,9 @@ const PATTERN_BYTES: usize = 16 * 1024 * 1024;
 /// # Errors
 /// [`ErrorKind::InvalidInput`] if the pattern isn't one, or is too large.
 pub(super) fn compile(pattern: &str, ignore_case: bool) -> Result<RegexMatcher> {
+    if pattern.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidInput, "the pattern is empty"));
+    }
     RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
         .crlf(true)

@@ -39,7 +39,6 @@ fn shown(bodies: impl IntoIterator<Item = EventBody>, looks: Looks) -> String {
         view.event(&Event::new(seq as u64, thread, Some(turn.clone()), 0, body))
             .unwrap();
     }
-    view.flush().unwrap();
     let tape = tape.0.borrow();
     tape.iter()
         .map(|(stream, text)| format!("{stream}|{text}"))
@@ -189,7 +188,7 @@ fn progress_is_for_terminals_only_and_leaves_no_trace() {
     };
     assert_eq!(shown(events(), Looks::default()), "2|• shell\n  ok\n");
     let looks = Looks {
-        progress: true,
+        progress: Some(80),
         ..Looks::default()
     };
     assert_eq!(

@@ -1,17 +1,18 @@
 //! The shell tool over a local session whose supervisor is this very program,
 //! for which it needs a `main` of its own.
 
-mod support;
+#[path = "coding/bench.rs"]
+mod bench;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use bench::{Bench, Called};
 use haft_api::{Deadline, ToolContext};
 use haft_ext_runner_local::supervise_if_asked;
 use haft_testkit::{MemoryRunner, fixture};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::json;
-use support::{Bench, Called};
 
 macro_rules! tests {
     ($($name:ident),+ $(,)?) => {
@@ -81,7 +82,7 @@ async fn assert_dead(marker: &str) {
     let start = Instant::now();
     while !alive(marker).is_empty() {
         assert!(
-            start.elapsed() < Duration::from_secs(1),
+            start.elapsed() < Duration::from_secs(4),
             "{:?}",
             alive(marker)
         );
@@ -140,7 +141,7 @@ async fn a_time_limit_leaves_nothing() {
         let start = Instant::now();
         let called = shell(&bench, json!({"command":command,"timeout":0.5})).await;
         assert!(
-            start.elapsed() < Duration::from_millis(1500),
+            start.elapsed() < Duration::from_secs(5),
             "{line}: {:?}",
             start.elapsed()
         );
@@ -179,7 +180,7 @@ async fn a_background_process_is_not_waited_for() {
     let start = Instant::now();
     let command = format!("export M={mark}; sleep 30 & echo hi");
     let called = shell(&bench, json!({"command":command})).await;
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(called.stdout, "hi\n");
     let pid = alive(&mark)[0];
     let expected = format!("[exit code 0]\n[a background process still runs: pid {pid}]");
@@ -191,7 +192,7 @@ async fn a_background_process_is_not_waited_for() {
         "export M={mark}; nohup sh -c 'echo up > log; sleep 30' >/dev/null 2>&1 & sleep 0.3; cat log"
     );
     let called = shell(&bench, json!({"command":command})).await;
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(5));
     assert_eq!(called.stdout, "up\n");
     assert!(called.text().contains("still run"), "{}", called.text());
 

@@ -1,10 +1,8 @@
-//! Listing and searching, over a local and over an in-memory session.
+//! Listing and searching.
 
-mod support;
-
-use haft_testkit::{MemoryRunner, RunnerOperation};
 use serde_json::json;
-use support::Bench;
+
+use crate::bench::Bench;
 
 async fn project(bench: &Bench) {
     for (path, content) in [
@@ -274,23 +272,4 @@ async fn links_are_shown_but_not_followed() {
         bench.ok("grep", json!({"pattern":"needle"})).await,
         "real/f.rs:1:needle\n"
     );
-}
-
-#[tokio::test]
-async fn a_folder_that_vanishes_costs_only_itself() {
-    let runner = MemoryRunner::new();
-    let bench = Bench::memory(&runner).await;
-    bench.put("a/f.rs", "").await;
-    bench.put("b/f.rs", "").await;
-    let gone = haft_api::Error::new(haft_api::ErrorKind::NotFound, "gone");
-    // The first listing is the workspace's, the second that of `a`.
-    let lists = runner.faults().on(RunnerOperation::List);
-    let next = lists.count() + 1;
-    let _gone = runner
-        .faults()
-        .on(RunnerOperation::List)
-        .nth(next)
-        .fail(gone);
-    let text = bench.ok("list_files", json!({"depth":2})).await;
-    assert_eq!(text, "a/\nb/\nb/f.rs\n[a can't be read]\n");
 }

@@ -1,0 +1,39 @@
+//! The binary under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The binary's path, built with the profile and into the folder of the test
+/// that asks. Cargo can't be told that one package's tests need another's
+/// binary, so it is asked here; when nothing has changed that takes a moment.
+///
+/// # Panics
+/// If it can't be built.
+pub fn haft() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        // <target>/<profile>/deps/<test>
+        let test = std::env::current_exe().expect("the test's own path");
+        let profile = test.ancestors().nth(2).expect("a profile's folder");
+        let target = profile.parent().expect("a target folder");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "haft",
+            "--bin",
+            "haft",
+            "--target-dir",
+        ]);
+        build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let built = build.status().expect("cargo");
+        assert!(built.success(), "the binary can't be built");
+        profile.join(format!("haft{}", std::env::consts::EXE_SUFFIX))
+    })
+}

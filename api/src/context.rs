@@ -74,7 +74,7 @@ pub struct ToolContext {
     pub turn_deadline: Option<Deadline>,
     /// Where output goes as it arises.
     pub output: Arc<dyn OutputSink>,
-    workspace: Option<Arc<dyn RemoteRunnerSession>>,
+    pub(crate) workspace: Option<Arc<dyn RemoteRunnerSession>>,
 }
 
 impl ToolContext {

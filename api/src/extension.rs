@@ -394,7 +394,7 @@ impl fmt::Debug for ExtensionRegistryBuilder {
 }
 
 /// Semantic versioning's rule: same major, or same minor while the major is 0.
-fn compatible(offered: &str, wanted: &str) -> bool {
+pub(crate) fn compatible(offered: &str, wanted: &str) -> bool {
     let parse = |text: &str| {
         let mut numbers = text
             .split(['.', '-', '+'])

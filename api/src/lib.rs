@@ -24,8 +24,15 @@
 //! - New methods come with a default body.
 //! - Every failure is an [`Error`]; nothing panics on purpose, and the runtime
 //!   catches what does.
-#![forbid(unsafe_code)]
+//!
+//! # Features
+//! - `dylib`: makes a shared object of an extension crate a plug-in, by
+//!   exporting the entry symbol that serves the extensions linked into it.
+//! - `boundary`: the module of that name, for hosts and transports.
+#![deny(unsafe_code)]
 
+#[cfg(feature = "boundary")]
+pub mod boundary;
 mod context;
 mod deadline;
 mod engine;

@@ -10,6 +10,7 @@
 use std::process::ExitCode;
 
 mod bench;
+mod dylib;
 mod test;
 mod tidy;
 mod workspace;
@@ -39,6 +40,11 @@ const TASKS: &[Task] = &[
         name: "bench",
         about: "benchmarks against a floor measured in the same run",
         run: bench::main,
+    },
+    Task {
+        name: "dylib",
+        about: "an extension crate as a shared object, and the configuration that loads it",
+        run: dylib::main,
     },
 ];
 

@@ -23,6 +23,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
 enum Role {
     Api,
     Testkit,
+    Plugin,
     Core,
     Extension,
     Cli,
@@ -36,11 +37,14 @@ impl Role {
         Some(match package {
             "haft-api" => Self::Api,
             "haft-testkit" => Self::Testkit,
+            "haft-plugin" => Self::Plugin,
             "haft-core" => Self::Core,
             "haft" => Self::Cli,
             "haft-tests" => Self::Tests,
             "haft-bench" => Self::Bench,
             "xtask" => Self::Xtask,
+            // What haft-plugin's tests load.
+            "haft-plugin-fixture" => Self::Extension,
             name if name.starts_with("haft-ext-") => Self::Extension,
             _ => return None,
         })
@@ -48,13 +52,15 @@ impl Role {
 
     /// What it may use; what only its tests may use, besides.
     fn may_know(self) -> (&'static [Self], &'static [Self]) {
-        use Role::{Api, Cli, Core, Extension, Testkit};
+        use Role::{Api, Cli, Core, Extension, Plugin, Testkit};
         match self {
             Self::Api => (&[], &[Testkit]),
             Self::Testkit => (&[Api], &[Core]),
-            Self::Core | Self::Extension => (&[Api], &[Testkit]),
-            Self::Cli => (&[Api, Core, Extension], &[Testkit]),
-            Self::Tests | Self::Bench => (&[Api, Testkit, Core, Extension, Cli], &[]),
+            Self::Plugin => (&[Api], &[Testkit, Extension]),
+            Self::Core => (&[Api, Plugin], &[Testkit]),
+            Self::Extension => (&[Api], &[Testkit]),
+            Self::Cli => (&[Api, Plugin, Core, Extension], &[Testkit]),
+            Self::Tests | Self::Bench => (&[Api, Testkit, Plugin, Core, Extension, Cli], &[]),
             Self::Xtask => (&[], &[]),
         }
     }

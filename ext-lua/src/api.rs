@@ -18,7 +18,7 @@ use crate::log::Level;
 use crate::script::Script;
 use crate::state::Host;
 
-pub(crate) use process::{Command, Process};
+pub(crate) use values::milliseconds;
 
 /// A script's globals.
 pub(crate) fn environment(

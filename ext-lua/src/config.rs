@@ -36,7 +36,7 @@ pub struct Settings {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most memory of the state, in MiB. Default: 256.
+    /// Most memory of the state, in MiB. Default: 128.
     pub memory_mib: usize,
     /// How long a script may take to load, in milliseconds. Default: 5,000.
     pub load_ms: u64,
@@ -49,7 +49,7 @@ pub struct Limits {
     /// Most bytes of a result. Default: 16 MiB.
     pub result_bytes: usize,
     /// How long after its end a stuck call may go on before the state is given
-    /// up, in milliseconds. Default: 250.
+    /// up, in milliseconds. Default: 500.
     pub wedge_ms: u64,
     /// Most states that are given up and still run. Default: 4.
     pub given_up: usize,
@@ -58,12 +58,12 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            memory_mib: 256,
+            memory_mib: 128,
             load_ms: 5_000,
             call_ms: 120_000,
             callback_ms: 5_000,
             result_bytes: 16 * 1024 * 1024,
-            wedge_ms: 250,
+            wedge_ms: 500,
             given_up: 4,
         }
     }

@@ -191,7 +191,7 @@ local function environment(own)
   env.warn = function(...) own.log("warn", table.concat({ ... })) end
   env.os = {
     time = os.time, clock = os.clock, date = os.date, difftime = os.difftime,
-    getenv = immediate(own.getenv), remove = own.remove, rename = own.rename, tmpname = own.tmpname,
+    getenv = own.getenv, remove = own.remove, rename = own.rename, tmpname = own.tmpname,
     exit = gone("os.exit", "a script can't end the host; return from the handler"),
     execute = gone("os.execute", "use haft.process"),
     setlocale = function() return "C" end,

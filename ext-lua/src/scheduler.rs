@@ -416,6 +416,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether some task's time is over.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.next_deadline().is_some_and(|at| at <= Instant::now())
+    }
+
     /// Ends tasks whose time is over.
     pub(crate) fn enforce_deadlines(&self, lua: &Lua) {
         let now = Instant::now();
@@ -427,7 +432,7 @@ impl Scheduler {
             let task = self.tasks.borrow().get(&due).cloned();
             match task {
                 Some(task) => {
-                    let failure = self.overdue(&task);
+                    let failure = self.overdue();
                     self.forget_deadline(&task);
                     self.doom(lua, &task, failure);
                 }
@@ -438,11 +443,8 @@ impl Scheduler {
         }
     }
 
-    fn overdue(&self, task: &Task) -> Failure {
-        Failure::new(
-            FailureKind::Deadline,
-            format!("{} was stopped: its time was over", task.what),
-        )
+    fn overdue(&self) -> Failure {
+        Failure::new(FailureKind::Deadline, "stopped: its time was over")
     }
 
     /// Ends a task: what the host does for it is dropped, its to-be-closed
@@ -476,7 +478,7 @@ impl Scheduler {
         *self.current.borrow_mut() = None;
         self.panic.borrow_mut().take();
         let doom = task.doom.borrow().clone();
-        let failure = doom.unwrap_or_else(|| self.overdue(task));
+        let failure = doom.unwrap_or_else(|| self.overdue());
         self.end(lua, task, Err(failure));
     }
 
@@ -541,7 +543,7 @@ impl Scheduler {
         }
         if task.doom.borrow().is_none() && task.deadline.is_some_and(|deadline| deadline <= now) {
             *task.doom.borrow_mut() = Some({
-                let mut failure = self.overdue(&task);
+                let mut failure = self.overdue();
                 failure.trace = lua
                     .traceback(None, 0)
                     .ok()
@@ -573,7 +575,7 @@ impl Scheduler {
 fn kill(lua: &Lua, task: &Rc<Task>) -> mlua::Result<mlua::VmState> {
     let words = match &*task.doom.borrow() {
         Some(failure) => failure.message.clone(),
-        None => format!("{} was stopped while it was being closed", task.what),
+        None => format!("{}: stopped while it was being closed", task.what),
     };
     let every = mlua::HookTriggers::new().every_nth_instruction(1);
     for thread in [&lua.current_thread(), &task.thread] {

@@ -141,6 +141,8 @@ pub(crate) struct Script {
     pub(crate) state_file: Option<PathBuf>,
     /// Timers, processes and connections that are open.
     pub(crate) handles: Cell<usize>,
+    /// Told when one of them is closed.
+    pub(crate) closed: tokio::sync::Notify,
     /// Coroutines that haven't ended.
     pub(crate) tasks: Cell<usize>,
     /// True while its main file runs: only then it may register.
@@ -165,6 +167,7 @@ impl Script {
             log,
             state_file,
             handles: Cell::new(0),
+            closed: tokio::sync::Notify::new(),
             tasks: Cell::new(0),
             loading: Cell::new(true),
             tools: RefCell::default(),
@@ -208,5 +211,6 @@ impl OpenHandle {
 impl Drop for OpenHandle {
     fn drop(&mut self) {
         self.0.handles.set(self.0.handles.get() - 1);
+        self.0.closed.notify_waiters();
     }
 }

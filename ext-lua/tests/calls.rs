@@ -1,5 +1,6 @@
 //! Calls: batches, state, errors, arguments and results.
 
+#[allow(unreachable_pub)]
 mod support;
 
 use std::time::Duration;
@@ -100,7 +101,7 @@ async fn results_that_would_lose_something_are_errors() {
         let outcome = body(text, SECOND).await;
         assert!(outcome.is_error && outcome.text.contains(words), "{text}: {outcome:?}");
     };
-    check("return 0/0", "nan").await;
+    check("return 0/0", "NaN").await;
     check("return { a = math.huge }", "`a` is inf").await;
     check("return '\\xff'", "isn't UTF-8").await;
     check("local t = {} t.t = t return t", "cycle").await;

@@ -26,7 +26,7 @@ const READ_WAIT_MS: u64 = 30_000;
 
 /// What to run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Command {
+struct Command {
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: Option<String>,
     pub(crate) env: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub(crate) struct Command {
 }
 
 /// A program that runs. Dropping it kills it and all it started.
-pub(crate) struct Process {
+struct Process {
     how: How,
     ended: RefCell<Option<Ending>>,
     _open: OpenHandle,
@@ -256,14 +256,6 @@ impl Process {
                 };
                 kill_process_group(*group, signal).map_err(|e| e.to_string())
             }
-        }
-    }
-
-    /// Its number on this machine.
-    pub(crate) fn pid(&self) -> Option<i32> {
-        match &self.how {
-            How::Local { group, .. } => Some(group.as_raw_pid()),
-            How::Session { .. } => None,
         }
     }
 }

@@ -127,6 +127,9 @@ impl Writer {
 
     /// Whether nothing comes after the last index: then there is nothing else.
     fn is_sequence(&self, table: &Table, length: usize) -> Result<bool, String> {
+        if length == 0 {
+            return Ok(table.is_empty());
+        }
         let after: Value = self
             .marks
             .next
@@ -149,10 +152,10 @@ impl Writer {
     }
 
     fn array(&mut self, table: &Table, length: usize, marked: bool) -> Result<(), String> {
-        if marked && !self.is_sequence(table, length)? && !table.is_empty() {
-            return self.refuse(
-                "is an array with holes or other keys; fill holes with haft.json.array(t, n)",
-            );
+        const HOLES: &str = "is a list with holes; use haft.json.array(t, n) to fill them with \
+                             null, or haft.json.object(t) for an object with numbers as keys";
+        if marked && !self.is_sequence(table, length)? {
+            return self.refuse("is an array with holes or other keys");
         }
         self.out.push('[');
         for at in 1..=length {
@@ -162,6 +165,7 @@ impl Writer {
             let value: Value = table.raw_get(at).map_err(|e| e.to_string())?;
             match value {
                 Value::Integer(number) => write!(self.out, "{number}").unwrap_or_default(),
+                Value::Nil => return self.refuse(HOLES),
                 value => {
                     self.path.push(Step::Index(i64::try_from(at).unwrap_or(i64::MAX)));
                     self.value(&value)?;

@@ -26,7 +26,7 @@ fn what_is_decoded_is_encoded_as_it_was() {
     check("[1,null,3]");
     check(r#"{"a":null}"#);
     check("[9007199254740993,-9223372036854775808,9223372036854775807]");
-    check("[1.0,1,0.1,1e300,-0.0]");
+    check("[1.0,1,0.1,1e+300,-0.0]");
     check(r#"["","ü\u0000\n\"\\/"]"#);
     check(&format!("{}1{}", "[".repeat(127), "]".repeat(127)));
 }

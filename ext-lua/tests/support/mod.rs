@@ -1,4 +1,5 @@
 //! A host over scripts written on the spot, and calls without a runtime.
+#![allow(unreachable_pub, missing_docs, reason = "a module of tests")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -86,6 +87,12 @@ impl World {
         {
             self.settings.paths.push(place);
         }
+        self
+    }
+
+    /// Writes a file that is no extension.
+    pub fn write_also(self, name: &str, text: &str) -> Self {
+        self.write(name, text);
         self
     }
 

@@ -36,8 +36,8 @@ pub(crate) fn run(cli: Cli, console: &Console) -> Outcome {
 /// Runs a future to its end. What it started and nobody waits for ends with the
 /// process.
 ///
-/// Tasks have threads of their own, so that the main thread may wait for slow
-/// readers and writers.
+/// One thread: what takes long waits elsewhere, and threads that wake each
+/// other would cost more than a turn.
 fn block_on<T>(future: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(future);
@@ -46,11 +46,10 @@ fn block_on<T>(future: impl Future<Output = Outcome<T>>) -> Outcome<T> {
 }
 
 fn runtime() -> Outcome<Runtime> {
-    Builder::new_multi_thread()
-        .worker_threads(2)
+    Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Failure::failed(format!("can't start the runtime's threads: {e}")))
+        .map_err(|e| Failure::failed(format!("can't start the runtime: {e}")))
 }
 
 type Output = BufWriter<StdoutLock<'static>>;

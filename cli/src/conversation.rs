@@ -1,6 +1,6 @@
 //! A thread, and turns on it that are shown as they run.
 
-use std::io::{self, BufWriter, Stderr, Stdout};
+use std::io::{self, Write as _};
 
 use haft_api::{Error, ErrorKind, Event, EventBody, ExtensionId, PolicyMode, RequestId, ThreadId};
 use haft_core::{RunnerSelection, Runtime, Subscription, Thread, ThreadOptions, Turn, TurnRequest};
@@ -10,6 +10,7 @@ use crate::config::Settings;
 use crate::console::Console;
 use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, Outcome, one_line};
 use crate::instructions::instructions;
+use crate::output::{End, Output};
 use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line};
 use crate::signals::Signals;
 
@@ -35,27 +36,28 @@ pub(crate) struct Conversation {
     instructions: String,
     console: Console,
     signals: Signals,
+    output: Output,
     view: View,
 }
 
 enum View {
-    Text(TextView<BufWriter<Stdout>, Stderr>),
-    Json(EventLines<BufWriter<Stdout>>),
+    Text(TextView<End, End>),
+    Json(EventLines<End>),
 }
 
 impl Conversation {
     /// A conversation that is shown as text, or as JSON.
     pub(crate) fn new(parts: Parts, json: bool, console: &Console, signals: &Signals) -> Self {
-        let out = BufWriter::new(io::stdout());
+        let output = Output::default();
         let view = if json {
-            View::Json(EventLines::new(out))
+            View::Json(EventLines::new(output.stdout()))
         } else {
             let looks = Looks {
                 answers: console.shows_answers,
                 progress: console.shows_progress,
                 colour: console.colour,
             };
-            View::Text(TextView::new(out, io::stderr(), looks))
+            View::Text(TextView::new(output.stdout(), output.stderr(), looks))
         };
         let own = parts.settings.instructions.as_deref();
         Self {
@@ -63,6 +65,7 @@ impl Conversation {
             parts,
             console: console.clone(),
             signals: signals.clone(),
+            output,
             view,
         }
     }
@@ -80,11 +83,12 @@ impl Conversation {
             None => (self.create(&input).await?, true),
         };
         let mut events = thread.subscribe(LOSSY_EVENTS);
+        let approvals = (!self.can_ask()).then(|| thread.subscribe(0));
         if is_new {
             // It came into being before anybody could listen.
-            let created = thread.events(0, u64::MAX).await?;
-            let shown = created.iter().try_for_each(|event| self.view.event(event));
-            shown.map_err(|e| Failure::output(&e))?;
+            for event in thread.events(0, u64::MAX).await? {
+                self.view.event(&event).map_err(|e| Failure::output(&e))?;
+            }
         }
         let turn = thread
             .start_turn(self.request(input))
@@ -93,13 +97,16 @@ impl Conversation {
                 ErrorKind::InvalidInput => Failure::usage(error),
                 _ => Failure::failed(error),
             })?;
-        // A task of its own: the main thread may wait for somebody who doesn't
-        // read what it writes.
+        // Tasks of their own: whoever shows the turn may have to wait for
+        // somebody who doesn't read.
         let (token, running) = (interruptible.token().clone(), turn.clone());
         let interrupter = tokio::spawn(async move {
             token.cancelled().await;
             running.interrupt();
         });
+        if let Some(approvals) = approvals {
+            tokio::spawn(deny_all(turn.clone(), approvals));
+        }
         let status = self.show(&turn, &mut events).await;
         interrupter.abort();
         status
@@ -147,29 +154,28 @@ impl Conversation {
             while let Some(event) = next {
                 if heard.is_ok() && self.view.tells_of(&event, turn) {
                     heard = self.view.event(&event);
-                    if heard.is_err() {
-                        turn.interrupt();
-                    }
                 }
                 if event.turn.as_ref() == Some(turn.id()) {
                     if event.body.is_turn_end() {
-                        let flushed = self.view.flush();
-                        return self.ended(&event.body, heard.and(flushed));
+                        let drained = self.output.drain().await;
+                        return self.ended(&event.body, heard.and(drained)).await;
                     }
                     self.answer(turn, &event.body).await;
                 }
+                if self.output.is_long() {
+                    break;
+                }
                 next = events.try_next();
             }
-            if heard.is_ok() {
-                heard = self.view.flush();
-                if heard.is_err() {
-                    turn.interrupt();
-                }
+            let drained = self.output.drain().await;
+            if heard.is_ok() && drained.is_err() {
+                heard = drained;
+                turn.interrupt();
             }
         }
     }
 
-    fn ended(&self, end: &EventBody, heard: io::Result<()>) -> Outcome {
+    async fn ended(&self, end: &EventBody, heard: io::Result<()>) -> Outcome {
         match heard {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(Failure::output(&e)),
             _ => {}
@@ -190,7 +196,12 @@ impl Conversation {
         })
     }
 
-    /// Answers an approval if the event asks for one.
+    /// Whether there is somebody to ask for approvals.
+    fn can_ask(&self) -> bool {
+        self.console.can_ask && matches!(self.view, View::Text(_))
+    }
+
+    /// Asks for an approval if the event does.
     async fn answer(&mut self, turn: &Turn, body: &EventBody) {
         let EventBody::ApprovalRequested {
             request_id,
@@ -204,41 +215,59 @@ impl Conversation {
         };
         let call = format!("{} {}", one_line(name), call_summary(arguments.get()));
         let (call, reason) = (call.trim_end(), one_line(reason));
-        let approved = match &self.view {
-            View::Text(_) if self.console.can_ask => {
-                let style = Style::new(self.console.colour);
-                self.view
-                    .aside(&format!("{} {}", style.warning("?"), style.bold(call)));
-                let question = format!("  {}: allow it?", style.dim(&reason));
-                tokio::select! {
-                    approved = self.console.confirm(&question) => approved,
-                    _ = turn.ended() => return,
-                }
-            }
-            _ => {
-                let line = format!(
-                    "denied: {call} ({reason}); nobody can be asked. `--approve edits` allows \
-                     changes of files, `--approve all` everything"
-                );
-                self.view.aside(&line);
-                false
-            }
+        if !self.can_ask() {
+            return self.aside(&format!(
+                "denied: {call} ({reason}); nobody can be asked. `--approve edits` allows changes \
+                 of files, `--approve all` everything"
+            ));
+        }
+        let style = Style::new(self.console.colour);
+        self.aside(&format!("{} {}", style.warning("?"), style.bold(call)));
+        // What standard output fails with is told of when it is next written to.
+        self.output.drain().await.ok();
+        let question = format!("  {}: allow it?", style.dim(&reason));
+        let approved = tokio::select! {
+            approved = self.console.confirm(&question) => approved,
+            _ = turn.ended() => return,
         };
-        self.resolve(turn, request_id, approved).await;
+        resolve(turn, request_id, approved).await;
     }
 
-    async fn resolve(&mut self, turn: &Turn, id: &RequestId, approved: bool) {
-        match turn.thread().answer_approval(id, approved).await {
-            Ok(()) => {}
-            // The turn was interrupted meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => {
-                // It would wait for an answer for ever.
-                self.view
-                    .aside(&format!("the answer can't be stored: {error}"));
-                turn.interrupt();
-            }
+    /// Says something on standard error, after what was said so far.
+    fn aside(&mut self, line: &str) {
+        // Writing to the queue can't fail.
+        match &mut self.view {
+            View::Text(view) => view.aside(line).ok(),
+            View::Json(_) => writeln!(self.output.stderr(), "{line}").ok(),
+        };
+    }
+}
+
+/// Denies whatever is asked for, until the turn ends.
+async fn deny_all(turn: Turn, mut events: Subscription) {
+    loop {
+        let event = events.next().await;
+        if event.turn.as_ref() != Some(turn.id()) {
+            continue;
         }
+        match &event.body {
+            EventBody::ApprovalRequested { request_id, .. } => {
+                resolve(&turn, request_id, false).await;
+            }
+            body if body.is_turn_end() => return,
+            _ => {}
+        }
+    }
+}
+
+async fn resolve(turn: &Turn, id: &RequestId, approved: bool) {
+    match turn.thread().answer_approval(id, approved).await {
+        Ok(()) => {}
+        // The turn was interrupted meanwhile.
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        // The turn would wait for an answer for ever; that the store fails is
+        // told of as the turn's own end can't be stored either.
+        Err(_) => turn.interrupt(),
     }
 }
 
@@ -264,26 +293,6 @@ impl View {
             Self::Text(view) => view.event(event),
             Self::Json(lines) => lines.event(event),
         }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Text(view) => view.flush(),
-            Self::Json(lines) => lines.flush(),
-        }
-    }
-
-    /// Says something on standard error, after what was said so far.
-    fn aside(&mut self, line: &str) {
-        // What standard output fails with is told of when it is next written to.
-        match self {
-            Self::Text(view) => view.aside(line).and_then(|()| view.flush()).ok(),
-            Self::Json(lines) => {
-                let flushed = lines.flush();
-                use std::io::Write as _;
-                writeln!(io::stderr().lock(), "{line}").and(flushed).ok()
-            }
-        };
     }
 }
 

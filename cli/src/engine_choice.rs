@@ -39,9 +39,19 @@ pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outco
 /// The engine that serves: the chosen one; one with a key or an address; a
 /// server on a usual port of this machine; the embedded one.
 pub(crate) async fn choose(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
-    if let Some(engine) = &settings.engine {
-        return Ok(engine.clone());
+    let engine = match settings.engine.clone() {
+        Some(engine) => engine,
+        None => first_ready(settings, environment).await?,
+    };
+    // The embedded engine is asked whether this very model is ready.
+    let embedded = cfg!(feature = "engine-local") && engine == LOCAL;
+    if let Some(model) = settings.model.clone().filter(|_| embedded) {
+        settings.set(LOCAL_EXTENSION, "model", model);
     }
+    Ok(engine)
+}
+
+async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
     if cfg!(feature = "engine-openai") {
         if is_configured(settings, environment) {
             return Ok(OPENAI.to_owned());

@@ -10,6 +10,7 @@ mod conversation;
 mod engine_choice;
 mod failure;
 mod instructions;
+mod output;
 mod render;
 mod signals;
 

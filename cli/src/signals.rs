@@ -7,37 +7,34 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::INTERRUPTED;
 
-/// Listens for the rest of the process's life. Must be made within a runtime
-/// that runs its tasks while the main thread is busy.
+/// Listens for the rest of the process's life.
 #[derive(Clone)]
 pub(crate) struct Signals {
     /// What the next signal interrupts, if there is anything.
     current: Arc<Mutex<Option<CancellationToken>>>,
+    last_resort: LastResort,
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Begins to listen. Must be called within a tokio runtime.
     pub(crate) fn listen() -> Self {
         let signals = Self {
             current: Arc::default(),
+            last_resort: LastResort::new(),
         };
-        let heard = signals.clone();
+        let heard = Arc::clone(&signals.current);
         tokio::spawn(async move {
             let mut incoming = Incoming::new();
             loop {
                 incoming.next().await;
-                heard.signalled();
+                let current = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                match &*current {
+                    Some(token) if !token.is_cancelled() => token.cancel(),
+                    _ => std::process::exit(INTERRUPTED.into()),
+                }
             }
         });
         signals
-    }
-
-    fn signalled(&self) {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*current {
-            Some(token) if !token.is_cancelled() => token.cancel(),
-            _ => std::process::exit(INTERRUPTED.into()),
-        }
     }
 
     /// Something begins that the next signal interrupts, until the guard is
@@ -45,6 +42,7 @@ impl Signals {
     pub(crate) fn interruptible(&self) -> Interruptible {
         let token = CancellationToken::new();
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        self.last_resort.disarm();
         Interruptible {
             signals: self.clone(),
             token,
@@ -67,6 +65,7 @@ impl Interruptible {
 
 impl Drop for Interruptible {
     fn drop(&mut self) {
+        self.signals.last_resort.arm();
         *self
             .signals
             .current
@@ -76,51 +75,106 @@ impl Drop for Interruptible {
 }
 
 #[cfg(unix)]
-struct Incoming {
-    interrupt: Option<tokio::signal::unix::Signal>,
-    terminate: Option<tokio::signal::unix::Signal>,
-}
+mod unix {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-#[cfg(unix)]
-impl Incoming {
-    /// A signal that can't be listened for keeps the system's own way.
-    fn new() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        Self {
-            interrupt: signal(SignalKind::interrupt()).ok(),
-            terminate: signal(SignalKind::terminate()).ok(),
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    use crate::failure::INTERRUPTED;
+
+    /// Ends the process in the signal handler itself, whatever its threads hang
+    /// on, if it is armed. Every signal arms it.
+    #[derive(Clone)]
+    pub(super) struct LastResort(Arc<AtomicBool>);
+
+    impl LastResort {
+        pub(super) fn new() -> Self {
+            let armed = Arc::new(AtomicBool::new(true));
+            for number in [SIGINT, SIGTERM] {
+                // In this order: the handlers run in the order of registration.
+                // A signal that can't be handled keeps the system's own way.
+                flag::register_conditional_shutdown(number, INTERRUPTED.into(), Arc::clone(&armed))
+                    .and_then(|_| flag::register(number, Arc::clone(&armed)))
+                    .ok();
+            }
+            Self(armed)
+        }
+
+        pub(super) fn arm(&self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+
+        pub(super) fn disarm(&self) {
+            self.0.store(false, Ordering::SeqCst);
         }
     }
 
-    async fn next(&mut self) {
-        async fn of(signal: &mut Option<tokio::signal::unix::Signal>) {
-            let heard = match signal {
-                Some(signal) => signal.recv().await,
-                None => None,
-            };
-            if heard.is_none() {
+    pub(super) struct Incoming {
+        interrupt: Option<Signal>,
+        terminate: Option<Signal>,
+    }
+
+    impl Incoming {
+        pub(super) fn new() -> Self {
+            Self {
+                interrupt: signal(SignalKind::interrupt()).ok(),
+                terminate: signal(SignalKind::terminate()).ok(),
+            }
+        }
+
+        pub(super) async fn next(&mut self) {
+            async fn of(signal: &mut Option<Signal>) {
+                let heard = match signal {
+                    Some(signal) => signal.recv().await,
+                    None => None,
+                };
+                if heard.is_none() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            tokio::select! {
+                () = of(&mut self.interrupt) => {}
+                () = of(&mut self.terminate) => {}
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod elsewhere {
+    /// There is none: a second Ctrl-C is heard like the first.
+    #[derive(Clone)]
+    pub(super) struct LastResort;
+
+    impl LastResort {
+        pub(super) fn new() -> Self {
+            Self
+        }
+
+        pub(super) fn arm(&self) {}
+
+        pub(super) fn disarm(&self) {}
+    }
+
+    pub(super) struct Incoming;
+
+    impl Incoming {
+        pub(super) fn new() -> Self {
+            Self
+        }
+
+        pub(super) async fn next(&mut self) {
+            if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
-        tokio::select! {
-            () = of(&mut self.interrupt) => {}
-            () = of(&mut self.terminate) => {}
-        }
     }
 }
 
 #[cfg(not(unix))]
-struct Incoming;
-
-#[cfg(not(unix))]
-impl Incoming {
-    fn new() -> Self {
-        Self
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
+use elsewhere::{Incoming, LastResort};
+#[cfg(unix)]
+use unix::{Incoming, LastResort};

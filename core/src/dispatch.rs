@@ -23,7 +23,7 @@ use haft_api::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use output::Bounds;
+pub(crate) use output::{Bounds, private_folder};
 pub(crate) use toolset::ToolSet;
 
 use crate::moment::Moment;
@@ -81,32 +81,50 @@ pub(crate) struct Limits {
 /// # Errors
 /// Only what the journal fails with: a call's own failure is its result.
 pub(crate) async fn run(round: Round, calls: Vec<ToolCall>) -> Result<()> {
-    let mut missing: Vec<_> = calls.clone();
-    let (results, mut arrived) = mpsc::unbounded_channel();
+    let (results, arrived) = mpsc::unbounded_channel();
     let round = Arc::new(round);
-    let lanes = plan::lanes(&round, calls, &results);
-    let mut lanes: FuturesUnordered<_> = lanes.into_iter().collect();
-    // A source may hold on to its batch's outcomes for ever, so the channel's
-    // end says nothing: the round is over when its lanes are.
-    while !(lanes.is_empty() && arrived.is_empty()) {
-        let mut ended: Vec<ToolResult> = Vec::new();
+    let mut lanes: FuturesUnordered<_> = plan::lanes(&round, calls.clone(), &results)
+        .into_iter()
+        .collect();
+    // Lanes and the writing of results are polled side by side: a lane may hold
+    // what the writing waits for.
+    let over = CancellationToken::new();
+    let mut writing = std::pin::pin!(write(&round, calls, arrived, over.clone()));
+    loop {
+        tokio::select! {
+            written = &mut writing => return written,
+            lane = lanes.next(), if !lanes.is_empty() => lane.unwrap_or(Ok(()))?,
+        }
+        if lanes.is_empty() {
+            over.cancel();
+        }
+    }
+}
+
+/// Writes results as they come, in groups, until it is over and none is left;
+/// then those of calls that got none.
+async fn write(
+    round: &Round,
+    mut missing: Vec<ToolCall>,
+    mut arrived: mpsc::UnboundedReceiver<ToolResult>,
+    over: CancellationToken,
+) -> Result<()> {
+    loop {
+        let mut ended = Vec::new();
+        // A source may hold on to its batch's outcomes for ever, so the
+        // channel's end says nothing.
         tokio::select! {
             biased;
-            _ = arrived.recv_many(&mut ended, 256) => {
-                // The first result of a call counts.
-                ended.retain(|result| {
-                    let open = missing.iter().position(|call| call.id == result.call_id);
-                    open.map(|index| missing.swap_remove(index)).is_some()
-                });
-                if !ended.is_empty() {
-                    round.journal.ended(ended).await?;
-                }
-            }
-            lane = lanes.next(), if !lanes.is_empty() => {
-                if let Some(Err(error)) = lane {
-                    return Err(error);
-                }
-            }
+            _ = arrived.recv_many(&mut ended, 256) => {}
+            () = over.cancelled() => break,
+        }
+        // The first result of a call counts.
+        ended.retain(|result: &ToolResult| {
+            let open = missing.iter().position(|call| call.id == result.call_id);
+            open.map(|index| missing.swap_remove(index)).is_some()
+        });
+        if !ended.is_empty() {
+            round.journal.ended(ended).await?;
         }
     }
     if missing.is_empty() {

@@ -264,3 +264,30 @@ async fn workspace_tools_need_a_workspace() {
         "{outcome}"
     );
 }
+
+#[tokio::test]
+async fn a_slow_store_holds_nobody_up_for_ever() {
+    // One call's result is written while the next one's start is.
+    let round = Round::new()
+        .call("a", "count", "{}")
+        .call("b", "send", "{}")
+        .call("c", "count", "{}")
+        .call("d", "send", "{}");
+    let started = World::new([round])
+        .tool(CountingTool::new("count"))
+        .tool(CountingTool::new("send").effects(Effects::NETWORK))
+        .start();
+    let slow = Duration::from_millis(5);
+    started
+        .store
+        .faults()
+        .on(haft_testkit::StoreOperation::Append)
+        .always()
+        .delay(slow);
+    let turn = started.turn("go");
+    let (thread, end) = tokio::time::timeout(Duration::from_secs(20), turn)
+        .await
+        .expect("it ends");
+    assert_eq!(end.status, TurnStatus::Completed);
+    assert_eq!(outcomes(&thread).await.len(), 4);
+}

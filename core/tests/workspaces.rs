@@ -99,7 +99,7 @@ async fn an_explicit_selection_is_stored_as_it_is() {
 #[tokio::test]
 async fn a_default_runner_binds_new_threads_if_it_names_a_workspace() {
     for workspace in [Some("/workspace"), None] {
-        let runner = MemoryRunner::new().default_workspace(workspace);
+        let runner = MemoryRunner::new().with_default_workspace(workspace);
         let started = world(&runner, [])
             .options(|options| options.default_runner = Some(fixture::extension_id("memory")))
             .start();
@@ -138,7 +138,7 @@ async fn a_binding_that_cannot_be_is_refused_at_creation() {
 
 #[tokio::test]
 async fn an_unbound_thread_stays_local() {
-    let (local, remote) = (MemoryRunner::new().id("local"), MemoryRunner::new());
+    let (local, remote) = (MemoryRunner::new().with_id("local"), MemoryRunner::new());
     let started = world(&remote, [calls("edit", 1)])
         .runner(local.shared())
         .options(|options| options.local_runner = Some(fixture::extension_id("local")))
@@ -383,7 +383,7 @@ async fn detaching_keeps_the_sandbox_and_rejoining_never_makes_one() {
 
 #[tokio::test]
 async fn what_a_runner_cannot_do_it_says() {
-    let runner = MemoryRunner::new().capabilities(|can| can.pause = false);
+    let runner = MemoryRunner::new().with_capabilities(|can| can.pause = false);
     let started = world(&runner, []).start();
     let thread = bound(&started).await;
     let error = thread.pause_workspace().await.unwrap_err();
@@ -429,7 +429,7 @@ async fn edit_together(threads: &[&Thread]) {
 #[tokio::test]
 async fn two_threads_of_one_session_never_interleave() {
     let runner = MemoryRunner::new()
-        .capabilities(|can| can.leases = false)
+        .with_capabilities(|can| can.leases = false)
         .one_session("shared");
     let started = world(&runner, [calls("edit", 2), calls("edit", 2)]).start();
     let (one, two) = (bound(&started).await, bound(&started).await);

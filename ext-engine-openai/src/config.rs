@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use haft_api::ModelInfo;
+use haft_api::{Error, ErrorKind, ModelInfo, Result};
 use serde::Deserialize;
 
 /// Where OpenAI's own API is.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Fields of the body that no setting may replace.
+const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
 
 /// The settings of a [`ChatEngine`](crate::ChatEngine), and of the extension.
 ///
@@ -46,11 +51,11 @@ pub struct ChatConfig {
     pub model: Option<String>,
     /// What is known of models, which a server doesn't tell.
     pub models: Vec<ModelSettings>,
-    /// Milliseconds until a connection must stand.
+    /// Milliseconds until a connection must stand, at most a day.
     pub connect_timeout_ms: u64,
     /// Milliseconds that the model may say nothing: from the request until its
-    /// first event, and between two events. Keep-alive comments don't count as
-    /// events.
+    /// first event, and between two events; at most a day. Keep-alive comments
+    /// don't count as events.
     pub idle_timeout_ms: u64,
     /// The body's field for the most tokens of output: by default
     /// `max_completion_tokens` for OpenAI's own API and `max_tokens` elsewhere.
@@ -73,6 +78,32 @@ impl ChatConfig {
             ..Self::default()
         }
     }
+
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
+    pub(crate) fn check(&self) -> Result<()> {
+        let own_field = OWN_FIELDS
+            .iter()
+            .find(|field| self.extra_body.contains_key(**field));
+        if let Some(field) = own_field {
+            return Err(refuse(format!("`extra_body` can't set `{field}`")));
+        }
+        for (name, value) in [
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("idle_timeout_ms", self.idle_timeout_ms),
+        ] {
+            if !(1..=DAY_MS).contains(&value) {
+                return Err(refuse(format!(
+                    "`{name}` is {value}, and must be from 1 to {DAY_MS}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse(message: String) -> Error {
+    Error::new(ErrorKind::InvalidInput, message)
 }
 
 impl Default for ChatConfig {

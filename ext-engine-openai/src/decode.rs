@@ -135,10 +135,13 @@ impl ChatDecoder {
     /// # Errors
     /// As [`push`](Self::push) and [`finish`](Self::finish).
     pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
-        let event = SseEvent {
-            name: b"",
-            data: body,
+        // Some wrap a failure's object in a list, and name it as an event would.
+        let name: &[u8] = if body.trim_ascii_start().starts_with(b"[") {
+            b"error"
+        } else {
+            b""
         };
+        let event = SseEvent { name, data: body };
         let outcome = self
             .answer
             .take(event, events)
@@ -149,6 +152,11 @@ impl ChatDecoder {
     /// Whether the server has said that nothing follows.
     pub(crate) fn is_done(&self) -> bool {
         self.answer.done
+    }
+
+    /// Whether the server has given a reason of the end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.answer.finish_reason.is_some()
     }
 
     /// A number that grows whenever the model says something, however little.
@@ -178,9 +186,14 @@ impl Answer {
             });
             return failure::from_stream(&said).map_or(Ok(()), Err);
         }
-        let chunk: Chunk<'_> = match serde_json::from_slice(data) {
+        // Checked once as a whole, text is read faster than bytes are.
+        let chunk = match std::str::from_utf8(data) {
+            Ok(text) => serde_json::from_str(text).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        };
+        let chunk: Chunk<'_> = match chunk {
             Ok(chunk) => chunk,
-            Err(e) => return self.not_a_chunk(event, data, &e),
+            Err(why) => return self.not_a_chunk(event, data, &why),
         };
         if let Some(error) = chunk.error() {
             return Err(error);
@@ -194,7 +207,7 @@ impl Answer {
         Ok(())
     }
 
-    fn not_a_chunk(&self, event: SseEvent<'_>, data: &[u8], e: &serde_json::Error) -> Result<()> {
+    fn not_a_chunk(&self, event: SseEvent<'_>, data: &[u8], why: &str) -> Result<()> {
         // Servers add events of their own, such as pings.
         let own_event = !event.name.is_empty() && event.name != b"message";
         let no_object = !data.starts_with(b"{");
@@ -206,7 +219,7 @@ impl Answer {
         Err(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "the server sent an event that isn't valid ({e}): {}",
+                "the server sent an event that isn't valid ({why}): {}",
                 failure::quote(&String::from_utf8_lossy(data))
             ),
         )

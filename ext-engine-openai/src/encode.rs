@@ -6,6 +6,7 @@
 //! costs its new items and a copy.
 
 mod body;
+mod call_id;
 mod json;
 mod memo;
 mod messages;
@@ -16,7 +17,7 @@ pub(crate) use body::encode;
 use std::borrow::Cow;
 
 /// What the encoding depends on besides the request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct EncodeSettings {
     /// Whose provider state is sent back.
     pub(crate) provider: String,
@@ -24,6 +25,8 @@ pub(crate) struct EncodeSettings {
     pub(crate) max_tokens_field: Cow<'static, str>,
     /// The field of an assistant message for its reasoning, if it is wanted.
     pub(crate) reasoning_field: Option<Cow<'static, str>>,
+    /// Whether calls' ids are nine letters and digits.
+    pub(crate) short_call_ids: bool,
     /// Further fields of the body.
     pub(crate) extra_body: serde_json::Map<String, serde_json::Value>,
 }

@@ -3,8 +3,8 @@
 use haft_api::{Error, ErrorKind, Result};
 use reqwest::Url;
 
-/// The URLs under a base URL.
-#[derive(Debug, Clone)]
+/// The URLs under a base URL. They may hold secrets, so it can't be printed.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     base: Url,
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn other_urls_are_refused() {
         for bad in ["", "localhost:8080", "ftp://x", "/v1", "http://"] {
-            let error = Endpoint::new(bad).unwrap_err();
+            let error = Endpoint::new(bad).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{bad}");
             assert!(error.to_string().contains("base_url"), "{error}");
         }

@@ -1,7 +1,8 @@
 //! The engine.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
@@ -15,7 +16,8 @@ use crate::decode::ChatDecoder;
 use crate::encode::{EncodeSettings, encode};
 use crate::endpoint::shown;
 use crate::models;
-use crate::stream::{form_of, receive, silent};
+use crate::provider::Provider;
+use crate::stream::{check_head, receive, silent};
 use crate::tool_names::ToolNames;
 use crate::transport::Transport;
 
@@ -25,8 +27,8 @@ const READINESS_TIME: Duration = Duration::from_secs(1);
 /// How long a server may take to list its models.
 const MODELS_TIME: Duration = Duration::from_secs(10);
 
-/// Fields of the body that no setting may replace.
-const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
+/// How long a server's list of models is taken to be right.
+const MODELS_KEPT: Duration = Duration::from_secs(60);
 
 /// An engine over one server that speaks Chat Completions.
 ///
@@ -47,14 +49,22 @@ const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
 /// println!("{:?}", engine.readiness().await);
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct ChatEngine {
     id: ExtensionId,
     config: ChatConfig,
     transport: Transport,
     encode: Arc<EncodeSettings>,
-    /// The first model of the server's list, where it had to be asked for.
-    listed_default: Mutex<Option<String>>,
+    /// The server's list of models, and when it was asked for.
+    listed: Mutex<Option<(Instant, Arc<[ModelInfo]>)>>,
+}
+
+impl fmt::Debug for ChatEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatEngine")
+            .field("id", &self.id)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ChatEngine {
@@ -63,47 +73,57 @@ impl ChatEngine {
     /// # Errors
     /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
     pub fn new(id: ExtensionId, config: ChatConfig) -> Result<Self> {
-        if let Some(field) = OWN_FIELDS
-            .iter()
-            .find(|field| config.extra_body.contains_key(**field))
-        {
-            return Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("`extra_body` can't set `{field}`"),
-            )
-            .context("engine", id));
+        let transport = config
+            .check()
+            .and_then(|()| Transport::new(config.clone()))
+            .map_err(|e| e.context("engine", &id))?;
+        let provider = Provider::of(transport.endpoint.host());
+        let mut extra_body = config.extra_body.clone();
+        if provider.refuses_stream_options() {
+            extra_body
+                .entry("stream_options")
+                .or_insert(serde_json::Value::Null);
         }
-        let transport = Transport::new(config.clone()).map_err(|e| e.context("engine", &id))?;
-        let host = transport.endpoint.host();
         let max_tokens_field = match &config.max_tokens_field {
             Some(field) => Cow::Owned(field.clone()),
-            None if transport.endpoint.is_openai() => Cow::Borrowed("max_completion_tokens"),
-            None => Cow::Borrowed("max_tokens"),
+            None => Cow::Borrowed(provider.max_tokens_field()),
         };
         let reasoning_field = match &config.reasoning_field {
             Some(field) if field.is_empty() => None,
             Some(field) => Some(Cow::Owned(field.clone())),
-            None if wants_reasoning(host) => Some(Cow::Borrowed("reasoning_content")),
-            None => None,
+            None => provider.reasoning_field().map(Cow::Borrowed),
         };
         let encode = Arc::new(EncodeSettings {
-            provider: host.to_owned(),
+            provider: transport.endpoint.host().to_owned(),
             max_tokens_field,
             reasoning_field,
-            extra_body: config.extra_body.clone(),
+            short_call_ids: provider.wants_short_call_ids(),
+            extra_body,
         });
         Ok(Self {
             id,
             config,
             transport,
             encode,
-            listed_default: Mutex::default(),
+            listed: Mutex::default(),
         })
     }
 
     /// The settings it was made with.
     pub fn config(&self) -> &ChatConfig {
         &self.config
+    }
+
+    /// The body that a request for this model is sent with. Does no I/O.
+    ///
+    /// The same request gives the same bytes, and one with a longer history
+    /// differs from that with a shorter one only behind the messages that both
+    /// have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for options that JSON can't carry.
+    pub fn body(&self, request: &EngineRequest, model: &str) -> Result<Vec<u8>> {
+        Ok(encode(request, model, &self.encode)?.body)
     }
 
     fn describe(&self, operation: &str) -> impl Fn(Error) -> Error + Send + 'static + use<> {
@@ -126,31 +146,36 @@ impl ChatEngine {
         if self.transport.endpoint.is_openai() {
             return Ok(models::OPENAI_DEFAULT.to_owned());
         }
-        let listed = self.listed().clone();
-        if let Some(model) = listed {
-            return Ok(model);
-        }
-        let first = self.list().await?.into_iter().next();
-        let model = first.ok_or_else(|| {
+        let listed = self.kept_list().await?;
+        let first = listed.first().map(|model| model.name.clone());
+        first.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 "the server lists no model: load one there, or name one",
             )
-        })?;
-        *self.listed() = Some(model.name.clone());
-        Ok(model.name)
+        })
     }
 
-    fn listed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.listed_default
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn listed(&self) -> MutexGuard<'_, Option<(Instant, Arc<[ModelInfo]>)>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's list of models.
-    async fn list(&self) -> Result<Vec<ModelInfo>> {
+    /// The server's list of models, as it was not long ago.
+    async fn kept_list(&self) -> Result<Arc<[ModelInfo]>> {
+        let kept = self.listed().clone();
+        match kept {
+            Some((at, models)) if at.elapsed() < MODELS_KEPT => Ok(models),
+            _ => self.list().await,
+        }
+    }
+
+    /// The server's list of models, as it is now.
+    async fn list(&self) -> Result<Arc<[ModelInfo]>> {
+        if let Some(reason) = self.transport.missing_key() {
+            return Err(Error::new(ErrorKind::Denied, reason));
+        }
         let list = async { models::read(self.transport.get_models().await?).await };
-        tokio::time::timeout(MODELS_TIME, list)
+        let models = tokio::time::timeout(MODELS_TIME, list)
             .await
             .unwrap_or_else(|_| {
                 Err(Error::new(
@@ -158,7 +183,10 @@ impl ChatEngine {
                     "the server didn't list its models in time",
                 )
                 .temporary())
-            })
+            })?;
+        let models: Arc<[ModelInfo]> = models.into();
+        *self.listed() = Some((Instant::now(), Arc::clone(&models)));
+        Ok(models)
     }
 
     /// Adds what is known of a model from elsewhere.
@@ -171,14 +199,6 @@ impl ChatEngine {
         }
         info
     }
-}
-
-/// Providers whose models want their reasoning back within a turn.
-fn wants_reasoning(host: &str) -> bool {
-    matches!(
-        host,
-        "api.deepseek.com" | "api.moonshot.ai" | "api.moonshot.cn"
-    )
 }
 
 #[async_trait]
@@ -245,9 +265,10 @@ impl InferenceEngine for ChatEngine {
         if known || self.transport.endpoint.is_openai() {
             return Ok(self.complete(ModelInfo::new(name)));
         }
-        let listed = self.list().await.unwrap_or_default();
-        let info = listed.into_iter().find(|info| info.name == name);
-        Ok(self.complete(info.unwrap_or_else(|| ModelInfo::new(name))))
+        // A server without a list may still have the model.
+        let listed = self.kept_list().await.unwrap_or_default();
+        let info = listed.iter().find(|info| info.name == name);
+        Ok(self.complete(info.cloned().unwrap_or_else(|| ModelInfo::new(name))))
     }
 
     async fn stream_turn(&self, request: EngineRequest) -> Result<EngineStream> {
@@ -260,21 +281,21 @@ impl InferenceEngine for ChatEngine {
                 Some(model) => model.clone(),
                 None => self.default_model().await?,
             };
-            let encoded = encode(&request, &model, &self.encode)?;
+            let body = self.body(&request, &model)?;
             // Its items may be large, and the answer takes its time.
             drop(request);
             if let Some(reason) = self.transport.missing_key() {
                 return Err(Error::new(ErrorKind::Denied, reason));
             }
-            let mut response = self.transport.post_chat(encoded.body).await?;
-            let form = form_of(&mut response).await?;
+            let mut response = self.transport.post_chat(body).await?;
+            check_head(&mut response).await?;
             let decoder = ChatDecoder::new(names, &self.encode.provider);
-            Ok((response, form, decoder))
+            Ok((response, decoder))
         };
-        let (response, form, decoder) = tokio::time::timeout(idle, start)
+        let (response, decoder) = tokio::time::timeout(idle, start)
             .await
             .unwrap_or_else(|_| Err(silent(idle)))
             .map_err(&describe)?;
-        Ok(receive(response, form, decoder, idle, asked_at, describe))
+        Ok(receive(response, decoder, idle, asked_at, describe))
     }
 }

@@ -23,6 +23,7 @@ mod engine;
 mod extension;
 mod failure;
 mod models;
+mod provider;
 mod sse;
 mod stream;
 mod tool_names;

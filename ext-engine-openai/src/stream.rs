@@ -18,19 +18,41 @@ use crate::transport::broken;
 /// that nothing follows. It frees the connection for the next request.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What an answer's head says its body is.
+/// How long more is waited for once the server has given the reason of the end:
+/// the usage, and `[DONE]`, which some never send.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How much of an answer is kept to be quoted, in bytes.
+const KEPT_BEGINNING: usize = 512;
+
+/// What an answer's body is. Its first byte tells, and not its head: streams
+/// come as `application/json`, and errors as `text/event-stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+enum Form {
+    /// Nothing has come yet.
+    Unknown,
     /// A stream of events.
     Stream,
     /// One JSON value.
     Whole,
 }
 
+impl Form {
+    fn of(beginning: &[u8]) -> Self {
+        match beginning.trim_ascii_start().first() {
+            None => Self::Unknown,
+            Some(b'{' | b'[') => Self::Whole,
+            Some(_) => Self::Stream,
+        }
+    }
+}
+
+/// Looks at an answer's head.
+///
 /// # Errors
 /// [`ErrorKind::Corrupt`] for what no model server sends: a page of a proxy or a
 /// portal, or compressed bytes that weren't asked for. The page is quoted.
-pub(crate) async fn form_of(response: &mut Response) -> Result<Form> {
+pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
     let header = |name| {
         let value = response.headers().get(name)?.to_str().ok()?;
         Some(value.split(';').next()?.trim().to_ascii_lowercase())
@@ -42,11 +64,15 @@ pub(crate) async fn form_of(response: &mut Response) -> Result<Form> {
         ));
     }
     match header(CONTENT_TYPE).as_deref() {
-        Some("application/json") => Ok(Form::Whole),
-        // Some servers and many proxies name the stream so, or not at all.
-        None | Some("" | "text/event-stream" | "text/plain" | "application/octet-stream") => {
-            Ok(Form::Stream)
-        }
+        // Some servers and many proxies name it wrongly, or not at all.
+        None
+        | Some(
+            ""
+            | "text/event-stream"
+            | "application/json"
+            | "text/plain"
+            | "application/octet-stream",
+        ) => Ok(()),
         Some(other) => {
             let what = format!(
                 "the server answered with `{other}` where a stream of events was due: is \
@@ -69,18 +95,23 @@ struct Answer<D> {
     response: Option<Response>,
     decoder: ChatDecoder,
     form: Form,
+    /// What came of an answer that isn't a stream, and the beginning of one
+    /// that is.
     body: Vec<u8>,
     ready: VecDeque<EngineEvent>,
     failed: Option<Error>,
     idle: Duration,
     silent_since: Instant,
+    /// An event was handed out, and whoever has it may take their time with it.
+    handed_out: bool,
+    /// Until when the connection's end is waited for, once all was said.
+    closes: Option<Instant>,
     describe: D,
 }
 
 /// The events of an answer. `describe` adds to errors whose answer it was.
 pub(crate) fn receive(
     response: Response,
-    form: Form,
     decoder: ChatDecoder,
     idle: Duration,
     asked_at: Instant,
@@ -89,12 +120,14 @@ pub(crate) fn receive(
     let answer = Answer {
         response: Some(response),
         decoder,
-        form,
+        form: Form::Unknown,
         body: Vec::new(),
         ready: VecDeque::new(),
         failed: None,
         idle,
         silent_since: asked_at,
+        handed_out: false,
+        closes: None,
         describe,
     };
     Box::pin(stream::unfold(answer, |mut answer| async move {
@@ -119,6 +152,7 @@ impl<D: Fn(Error) -> Error> Answer<D> {
     async fn next(&mut self) -> Option<Result<EngineEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
+                self.handed_out = true;
                 return Some(Ok(event));
             }
             if let Some(error) = self.failed.take() {
@@ -131,27 +165,33 @@ impl<D: Fn(Error) -> Error> Answer<D> {
     /// Receives one piece of the body; `None` once there was an end.
     async fn receive(&mut self) -> Option<()> {
         let response = self.response.as_mut()?;
-        let done = self.decoder.is_done();
-        let until = match done {
-            true => Instant::now() + GRACE,
-            false => self.silent_since + self.idle,
+        if std::mem::take(&mut self.handed_out) {
+            self.silent_since = Instant::now();
+        }
+        let ended = self.closes.is_some() || self.decoder.has_ended();
+        let patience = if ended {
+            self.idle.min(LINGER)
+        } else {
+            self.idle
         };
+        let until = self.closes.unwrap_or(self.silent_since + patience);
         let piece = tokio::time::timeout_at(until, response.chunk()).await;
         let progress = self.decoder.progress();
         let mut events = Vec::new();
         let outcome = match piece {
-            Ok(Ok(Some(bytes))) => match self.form {
-                Form::Stream => self.decoder.push(&bytes, &mut events),
-                Form::Whole => self.keep(&bytes),
-            },
-            // Once all was said it doesn't matter how the connection ends.
+            Ok(Ok(Some(bytes))) => self.take(&bytes, &mut events),
             Ok(Ok(None)) => self.end(&mut events),
-            Err(_) | Ok(Err(_)) if done => self.end(&mut events),
+            // Once all was said it doesn't matter how the connection ends.
+            Ok(Err(_)) if self.closes.is_some() => self.end(&mut events),
+            Err(_) if ended => self.end(&mut events),
             Ok(Err(error)) => Err(broken(error)),
             Err(_) => Err(silent(self.idle)),
         };
         if self.decoder.progress() != progress {
             self.silent_since = Instant::now();
+        }
+        if self.closes.is_none() && self.decoder.is_done() {
+            self.closes = Some(Instant::now() + GRACE);
         }
         if let Err(error) = outcome {
             self.response = None;
@@ -161,25 +201,38 @@ impl<D: Fn(Error) -> Error> Answer<D> {
         Some(())
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.body.len() + bytes.len() > MAX_EVENT_BYTES {
-            return Err(Error::new(
+    fn take(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
+        if self.form == Form::Unknown {
+            self.form = Form::of(bytes);
+        }
+        let keeps = match self.form {
+            Form::Whole => MAX_EVENT_BYTES,
+            Form::Unknown | Form::Stream => KEPT_BEGINNING,
+        };
+        let left = keeps.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&bytes[..bytes.len().min(left)]);
+        match self.form {
+            Form::Whole if bytes.len() > left => Err(Error::new(
                 ErrorKind::Corrupt,
                 "the server sent an answer of more than 64 MiB",
-            ));
+            )),
+            Form::Whole => Ok(()),
+            Form::Unknown | Form::Stream => self.decoder.push(bytes, events),
         }
-        self.body.extend_from_slice(bytes);
-        Ok(())
     }
 
     fn end(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
         self.response = None;
-        match self.form {
-            Form::Stream => self.decoder.finish(events),
-            Form::Whole => {
-                let body = std::mem::take(&mut self.body);
-                self.decoder.whole(&body, events)
-            }
+        let body = std::mem::take(&mut self.body);
+        if self.form == Form::Whole {
+            return self.decoder.whole(&body, events);
         }
+        let ended = self.decoder.finish(events);
+        // What isn't a stream at all had better be seen.
+        if self.decoder.progress() == 0 && !body.trim_ascii().is_empty() {
+            let said = failure::quote(&String::from_utf8_lossy(&body));
+            return ended.map_err(|e| e.context("answer", said));
+        }
+        ended
     }
 }

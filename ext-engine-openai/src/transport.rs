@@ -10,18 +10,18 @@ use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     LOCATION,
 };
-use reqwest::{Client, RequestBuilder, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 
 use crate::config::ChatConfig;
 use crate::endpoint::{Endpoint, shown};
 use crate::failure;
+use crate::provider::Provider;
 
 mod tls;
 
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// A server, and how to reach it. Connections are kept and used again.
-#[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) endpoint: Endpoint,
     config: ChatConfig,
@@ -78,32 +78,36 @@ impl Transport {
     /// [`ErrorKind::Denied`] if it should be in an environment variable and
     /// isn't.
     fn api_key(&self) -> Result<Option<String>> {
-        if let Some(key) = &self.config.api_key {
-            return Ok(Some(key.clone()));
+        let stripped = |key: &str| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
+        if let Some(key) = self.config.api_key.as_deref().and_then(stripped) {
+            return Ok(Some(key));
         }
         let Some(name) = &self.config.api_key_env else {
             return Ok(None);
         };
-        match std::env::var(name) {
-            Ok(key) if !key.trim().is_empty() => Ok(Some(key.trim().to_owned())),
-            _ => Err(Error::new(
+        match std::env::var(name).ok().as_deref().and_then(stripped) {
+            Some(key) => Ok(Some(key)),
+            None => Err(Error::new(
                 ErrorKind::Denied,
                 format!("no key: set the environment variable `{name}`"),
             )),
         }
     }
 
+    /// Whether the settings' headers say who asks.
+    fn has_own_authorization(&self) -> bool {
+        self.headers.contains_key(AUTHORIZATION) || self.headers.contains_key("api-key")
+    }
+
     /// Why no request could be authorised, if that is known beforehand.
     pub(crate) fn missing_key(&self) -> Option<String> {
         match self.api_key() {
             Err(error) => Some(error.message().to_owned()),
-            Ok(None) if self.endpoint.is_openai() && !self.headers.contains_key(AUTHORIZATION) => {
-                Some(
-                    "no key for api.openai.com: set `OPENAI_API_KEY`, or `api_key` in the \
-                     engine's settings"
-                        .to_owned(),
-                )
-            }
+            Ok(None) if self.endpoint.is_openai() && !self.has_own_authorization() => Some(
+                "no key for api.openai.com: set `OPENAI_API_KEY`, or `api_key` in the engine's \
+                 settings"
+                    .to_owned(),
+            ),
             Ok(_) => None,
         }
     }
@@ -111,14 +115,19 @@ impl Transport {
     fn authorised(&self, request: RequestBuilder) -> Result<RequestBuilder> {
         let mut headers = HeaderMap::new();
         if let Some(key) = self.api_key()? {
-            let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
+            let name = Provider::of(self.endpoint.host()).key_header();
+            let value = match name {
+                "authorization" => format!("Bearer {key}"),
+                _ => key,
+            };
+            let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 Error::new(
                     ErrorKind::InvalidInput,
                     "the key holds characters that no header can carry",
                 )
             })?;
             value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            headers.insert(HeaderName::from_static(name), value);
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in &self.headers {
@@ -134,7 +143,7 @@ impl Transport {
         let request = self
             .authorised(self.client()?.post(url.clone()))?
             .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream")
+            .header(ACCEPT, "text/event-stream, application/json")
             .body(body);
         self.send(request, &url).await
     }
@@ -152,10 +161,15 @@ impl Transport {
                 .context("url", shown(url.as_str()))
                 .source(without_url(e))
         })?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(refused(response).await.context("url", shown(url.as_str()))),
+        if response.status().is_success() {
+            return Ok(response);
         }
+        let unauthorised = response.status() == StatusCode::UNAUTHORIZED;
+        let error = refused(response).await.context("url", shown(url.as_str()));
+        if unauthorised && !self.has_own_authorization() && matches!(self.api_key(), Ok(None)) {
+            return Err(error.context("hint", "no key was sent: set `api_key` or `api_key_env`"));
+        }
+        Err(error)
     }
 }
 
@@ -188,23 +202,17 @@ fn without_url(error: reqwest::Error) -> reqwest::Error {
     error.without_url()
 }
 
-/// The error beneath, of this type.
-fn cause<T: StdError + 'static>(error: &reqwest::Error) -> Option<&T> {
-    let mut next = error.source();
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // An I/O error may hold another one, which its `source` skips.
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(|io| io.get_ref()?.downcast_ref::<T>());
-        if inner.is_some() {
-            return inner;
-        }
-        next = error.source();
+/// The error of this type in a chain of sources.
+fn cause<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e T> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
     }
-    None
+    // An I/O error's `source` is that of the error it holds, and skips that one.
+    let held = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    held.and_then(|held| cause(held as &(dyn StdError + 'static)))
+        .or_else(|| error.source().and_then(cause))
 }
 
 /// What kept a request from being answered at all.

@@ -3,6 +3,10 @@
 //! The recordings aren't part of the project. They are looked for where
 //! `HAFT_STREAMS` says, and otherwise beside the checkout; without them these
 //! tests say so and pass.
+#![expect(
+    clippy::print_stderr,
+    reason = "whoever runs the tests is told of what is skipped"
+)]
 
 use std::path::{Path, PathBuf};
 

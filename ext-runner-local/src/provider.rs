@@ -1,6 +1,6 @@
 //! The provider of local sessions.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,8 @@ use haft_api::{
     Binding, Destination, Error, ErrorKind, ExtensionId, RemoteRunnerProvider, RemoteRunnerSession,
     Result, Resumed, RunnerCapabilities, SessionId, SessionState, async_trait,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::config::LocalConfig;
 use crate::files::{Files, PathLocks};
@@ -27,6 +28,8 @@ use crate::session::LocalSession;
 pub struct LocalRunner {
     id: ExtensionId,
     config: LocalConfig,
+    /// The program that looks after commands, if there is one.
+    supervisor: Option<PathBuf>,
     locks: Arc<PathLocks>,
 }
 
@@ -40,21 +43,14 @@ impl LocalRunner {
     /// [`ErrorKind::InvalidInput`], naming the key that isn't right.
     pub fn new(config: LocalConfig) -> Result<Self> {
         config.check()?;
+        let own = || crate::supervisor::answers().then(|| PathBuf::from("/proc/self/exe"));
+        let supervisor = config.supervisor.clone().or_else(own);
         Ok(Self {
             id: ExtensionId::new(Self::ID)?,
+            supervisor: supervisor.filter(|_| cfg!(target_os = "linux")),
             config,
             locks: Arc::default(),
         })
-    }
-
-    /// The program that looks after commands: the configured one, or this very
-    /// one if it is known to answer.
-    fn supervisor(&self) -> Option<&Path> {
-        if !cfg!(target_os = "linux") {
-            return None;
-        }
-        let own = || crate::supervisor::answers().then_some(Path::new("/proc/self/exe"));
-        self.config.supervisor.as_deref().or_else(own)
     }
 
     fn open(&self, binding: &Binding, session_id: SessionId) -> Result<LocalSession> {
@@ -66,13 +62,16 @@ impl LocalRunner {
             Arc::clone(&self.locks),
             self.config.max_read_bytes,
         )?;
+        let place = StoredPlace {
+            inode: files.workspace_inode(),
+        };
         Ok(LocalSession {
             state: SessionState {
                 provider_id: self.id.clone(),
                 session_id,
                 destination_id: binding.destination.id.clone(),
                 snapshot: None,
-                metadata: None,
+                metadata: place.to_json(),
             },
             capabilities: self.capabilities(),
             workspace: binding.workspace.clone(),
@@ -80,13 +79,33 @@ impl LocalRunner {
             #[cfg(unix)]
             processes: crate::processes::Processes::new(crate::processes::Launcher {
                 env: crate::environment::clean(&self.config, std::env::vars_os()),
-                supervisor: self.supervisor().map(Path::to_owned),
+                supervisor: self.supervisor.clone(),
                 output_bytes: self.config.output_buffer_bytes,
                 max_processes: self.config.max_processes,
                 grace: std::time::Duration::from_millis(self.config.kill_grace_ms),
             }),
             closed: AtomicBool::new(false),
         })
+    }
+}
+
+/// What a stored session says of its folder, so that another folder in its place
+/// isn't taken for it.
+#[derive(Serialize, Deserialize, PartialEq)]
+struct StoredPlace {
+    /// The folder's number in its file system, where it has one.
+    inode: Option<u64>,
+}
+
+impl StoredPlace {
+    fn to_json(&self) -> Option<Box<RawValue>> {
+        self.inode?;
+        serde_json::value::to_raw_value(self).ok()
+    }
+
+    /// What is stored, if it is there and readable.
+    fn stored(state: &SessionState) -> Option<Self> {
+        serde_json::from_str(state.metadata.as_ref()?.get()).ok()
     }
 }
 
@@ -106,7 +125,7 @@ impl RemoteRunnerProvider for LocalRunner {
         can.processes = cfg!(unix);
         can.stdin = cfg!(unix);
         can.ports = true;
-        can.kills_process_trees = self.supervisor().is_some();
+        can.kills_process_trees = self.supervisor.is_some();
         can
     }
 
@@ -148,7 +167,16 @@ impl RemoteRunnerProvider for LocalRunner {
             .context("provider", &state.provider_id)
             .context("session", &state.session_id));
         }
+        let stored = StoredPlace::stored(&state);
         match self.open(&binding, state.session_id) {
+            Ok(session) if stored.is_some() && StoredPlace::stored(&session.state) != stored => {
+                Ok(Resumed::Gone {
+                    reason: format!(
+                        "the folder {} was removed, and there is another one now",
+                        binding.workspace
+                    ),
+                })
+            }
             Ok(session) => Ok(Resumed::Session(Arc::new(session))),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Resumed::Gone {
                 reason: e.to_string(),

@@ -300,19 +300,22 @@ async fn a_dropped_write_does_not_happen_later() {
         .session
         .write_file("g", vec![b'x'; 50_000_000], WriteOptions::default());
     let polled = tokio::time::timeout(std::time::Duration::from_millis(1), polled).await;
-    let happened = place.root.join("g").exists();
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert!(!place.root.join("f").exists());
+    let temporary = || {
+        let mut names = std::fs::read_dir(&place.root).unwrap();
+        names.any(|name| {
+            name.unwrap()
+                .file_name()
+                .to_string_lossy()
+                .ends_with(".tmp")
+        })
+    };
+    let limit = std::time::Duration::from_secs(10);
+    support::until("the end of the write", limit, || !temporary()).await;
     // Either it was done in time or it never is.
+    let happened = place.root.join("g").exists();
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     assert_eq!(place.root.join("g").exists(), happened || polled.is_ok());
-    let temporary = std::fs::read_dir(&place.root).unwrap().any(|entry| {
-        entry
-            .unwrap()
-            .file_name()
-            .to_string_lossy()
-            .ends_with(".tmp")
-    });
-    assert!(!temporary);
+    assert!(!place.root.join("f").exists() && !temporary());
 }
 
 #[tokio::test]
@@ -746,6 +749,17 @@ async fn a_session_is_resumed_as_long_as_its_folder_is_there() {
             .bytes,
         b"x"
     );
+    // Another folder in its place isn't it. (Its number may only be the same
+    // while the old one is gone.)
+    let old = place.root.with_extension("old");
+    std::fs::rename(&place.root, &old).unwrap();
+    std::fs::create_dir(&place.root).unwrap();
+    let gone = place
+        .runner
+        .resume(place.binding.clone(), state.clone())
+        .await
+        .unwrap();
+    assert!(matches!(gone, Resumed::Gone { .. }), "{gone:?}");
     std::fs::remove_dir_all(&place.root).unwrap();
     let gone = place
         .runner

@@ -131,6 +131,9 @@ fn make_home(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(_) if path.is_dir() => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         Err(e) => return Err(e),
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;

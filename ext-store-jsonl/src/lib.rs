@@ -120,6 +120,8 @@ mod create;
 mod disk;
 mod extension;
 mod family;
+#[cfg(all(test, target_os = "linux"))]
+mod fault_tests;
 mod frame;
 mod index;
 mod kinds;

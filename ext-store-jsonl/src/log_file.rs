@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haft_api::{Diagnostic, DiagnosticCode, ForkPoint, Result, ThreadId};
 
@@ -56,6 +57,17 @@ impl LogFile {
     /// The number of the first record.
     pub(crate) fn first_seq(&self) -> u64 {
         first_seq(self.parent.as_ref())
+    }
+
+    /// Whether it was written to just now, so that a write may be under way.
+    pub(crate) fn is_fresh(&self) -> bool {
+        const JUST_NOW: Duration = Duration::from_secs(1);
+        let written = self
+            .file
+            .metadata()
+            .and_then(|metadata| metadata.modified());
+        // A time in the future is no reason to believe that nobody writes.
+        written.map_or(true, |at| at.elapsed().map_or(true, |age| age < JUST_NOW))
     }
 
     /// What the log's end says; `None` if there is no record in it.

@@ -177,11 +177,8 @@ impl<'f> Order<'f> {
     /// Ends at the end of the log. `broken` says whether its last record has its
     /// line break.
     pub(crate) fn end_of_log(mut self, broken: bool, end: u64) -> Vec<Diagnostic> {
-        for damage in std::mem::take(&mut self.pending) {
-            let what = "what stood there is lost; the next writer puts the bytes aside";
-            self.report_damage(&damage, DiagnosticCode::TornTail, true, what);
-        }
-        if !broken {
+        let torn = std::mem::take(&mut self.pending);
+        if torn.is_empty() && !broken {
             self.report(
                 DiagnosticCode::TornTail,
                 false,
@@ -189,6 +186,10 @@ impl<'f> Order<'f> {
                 Some(end),
                 "the last record is whole, but its line break is missing".to_owned(),
             );
+        }
+        for damage in torn {
+            let what = "what stood there is lost; the next writer puts the bytes aside";
+            self.report_damage(&damage, DiagnosticCode::TornTail, true, what);
         }
         self.finish()
     }

@@ -66,17 +66,12 @@ fn backward(
 ) -> Result<RecordPage, Unsettled> {
     let mut walk = Walk::new(layout, id, before.is_none(), last_try)?;
     let before = before.unwrap_or(u64::MAX);
-    let (seq, offset) = walk.back_by(before, limit, PAGE_BYTES)?;
+    let start = walk.back_by(before, limit, PAGE_BYTES)?;
     let mut page = PageBuilder::new(limit, u64::MAX);
-    walk.forward(seq, offset, before, &mut |frame, span| {
+    walk.forward(start.seq, start.offset, before, &mut |frame, span| {
         page.take(frame, span)
     })?;
-    page.page.next = page
-        .page
-        .records
-        .first()
-        .map(|first| first.seq)
-        .filter(|seq| *seq > 0);
+    page.page.next = start.more.then_some(start.seq);
     page.page.diagnostics = walk.into_diagnostics();
     Ok(page.page)
 }

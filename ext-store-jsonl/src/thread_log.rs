@@ -273,14 +273,16 @@ impl ThreadLog {
     /// Cuts a failed write off.
     fn take_back(&mut self, error: io::Error) -> Error {
         self.mend.fragment = true;
-        match self.cut_fragment() {
-            Ok(()) => self.write_error(error, "nothing was written, and nothing before it is lost"),
-            Err(_) => self.write_error(
-                error,
-                "nothing before it is lost; what was written of it is cut off before the next \
-                 append",
-            ),
+        if self.cut_fragment().is_ok() {
+            return self.write_error(error, "nothing was written, and nothing before it is lost");
         }
+        // So that the fragment isn't taken for somebody else's.
+        if let Ok(metadata) = self.file.metadata() {
+            self.size = metadata.len();
+        }
+        let what = "nothing before it is lost; what was written of it is cut off before the next \
+                    append";
+        self.write_error(error, what)
     }
 
     fn cut_fragment(&mut self) -> io::Result<()> {

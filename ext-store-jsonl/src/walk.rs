@@ -35,6 +35,15 @@ pub(crate) enum Taken {
     No,
 }
 
+/// Where a page that is read from the end begins.
+pub(crate) struct PageStart {
+    pub(crate) seq: u64,
+    /// Its place in the log at hand, if known.
+    pub(crate) offset: Option<u64>,
+    /// Whether there may be records before it.
+    pub(crate) more: bool,
+}
+
 type Visit<'v> = dyn FnMut(&Frame<'_>, &Span) -> io::Result<Taken> + 'v;
 
 /// A way along a thread's logs.
@@ -148,13 +157,13 @@ impl<'l> Walk<'l> {
     }
 
     /// Goes back so far that so many records, or bytes, lie between there and
-    /// `before`. Gives the first one's number and, if known, its place.
+    /// `before`.
     pub(crate) fn back_by(
         &mut self,
         mut before: u64,
         records: usize,
         bytes: u64,
-    ) -> Result<(u64, Option<u64>)> {
+    ) -> Result<PageStart> {
         let mut wanted = Wanted::new(records, bytes);
         loop {
             let first = self.log.first_seq();
@@ -162,11 +171,19 @@ impl<'l> Walk<'l> {
                 let found = count_back(&self.log, before, &mut wanted)
                     .map_err(|e| read_error(e, &self.log.path))?;
                 if let (true, Some((seq, offset))) = (wanted.is_met(), found) {
-                    return Ok((seq, Some(offset)));
+                    return Ok(PageStart {
+                        seq,
+                        offset: Some(offset),
+                        more: seq > 0,
+                    });
                 }
             }
             if !self.back() {
-                return Ok((first, None));
+                return Ok(PageStart {
+                    seq: first,
+                    offset: None,
+                    more: false,
+                });
             }
             before = before.min(first);
         }
@@ -177,16 +194,17 @@ impl<'l> Walk<'l> {
     /// place, if that is known.
     pub(crate) fn forward(
         &mut self,
-        mut seq: u64,
+        seq: u64,
         mut offset: Option<u64>,
         before: u64,
         visit: &mut Visit<'_>,
     ) -> Result<(), Unsettled> {
         while let Some(link) = self.links.pop() {
-            seq = seq.max(self.log.first_seq());
+            let from = seq.max(self.log.first_seq());
             let own = self.links.is_empty();
             let end = before.min(link.end);
-            let enough = seq < end && self.forward_in_log(seq, offset.take(), end, own, visit)?;
+            let offset = offset.take();
+            let enough = from < end && self.forward_in_log(from, offset, end, own, visit)?;
             if enough || end >= before {
                 break;
             }
@@ -248,7 +266,8 @@ impl<'l> Walk<'l> {
             }
         }
         if own {
-            if !(whole && broken || self.last_try) {
+            let settled = self.last_try || (whole && broken);
+            if !settled && log.is_fresh() {
                 return Err(Unsettled::Torn);
             }
             self.diagnostics.extend(order.end_of_log(broken, log.size));

@@ -94,21 +94,21 @@ impl ScriptedEngine {
     /// # Panics
     /// If the text isn't an id.
     #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
+    pub fn with_id(mut self, id: &str) -> Self {
         self.id = extension_id(id);
         self
     }
 
     /// Replaces its models; the first is the default.
     #[must_use]
-    pub fn models(mut self, models: impl IntoIterator<Item = ModelInfo>) -> Self {
+    pub fn with_models(mut self, models: impl IntoIterator<Item = ModelInfo>) -> Self {
         self.models = models.into_iter().collect();
         self
     }
 
     /// Sets what it says of its readiness.
     #[must_use]
-    pub fn readiness(mut self, readiness: Readiness) -> Self {
+    pub fn with_readiness(mut self, readiness: Readiness) -> Self {
         self.readiness = readiness;
         self
     }

@@ -121,32 +121,6 @@ impl<Op: Copy + Ord> Faults<Op> {
         Ok(outcome)
     }
 
-    /// As [`run`](Self::run), for an operation that can't wait: delays, gates
-    /// and stalls are left out.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Panics
-    /// As [`run`](Self::run).
-    pub fn run_now<T>(&self, operation: Op, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        let faults = self.start(operation);
-        for fault in &faults {
-            match fault {
-                Fault::Fail(error) => return Err(Error::from(error.clone())),
-                Fault::Panic(message) => panic!("{message}"),
-                _ => {}
-            }
-        }
-        let outcome = run()?;
-        for fault in faults {
-            if let Fault::FailAfter(error) = fault {
-                return Err(Error::from(error));
-            }
-        }
-        Ok(outcome)
-    }
-
     /// Counts a run and says what befalls it.
     fn start(&self, operation: Op) -> Vec<Fault> {
         let mut index = 0;

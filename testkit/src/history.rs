@@ -6,7 +6,7 @@ use std::fmt;
 
 use haft_api::{CallId, Item, Part, ProviderState, ToolCall, ToolResult};
 
-mod content;
+pub(crate) mod content;
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,11 @@ pub use history::{Rule, Violation, Wire, validate_history, validate_history_for}
 pub use journal::{Journal, JournalEntry};
 pub use runner::{LeaseCounts, MemoryRunner, ProgramIo, RunnerOperation};
 pub use store::{FaultStore, MemoryStore, MemoryStoreFactory, StoreOperation};
+pub use suite::engine::{EngineFixture, engine_suite};
+pub use suite::runner::{Probe, RunnerFixture, posix_command, runner_suite};
+pub use suite::source::{SourceFixture, tool_source_suite};
 pub use suite::store::{StoreFixture, store_suite};
+pub use suite::tools::{ToolFixture, tool_suite};
 pub use suite::{Case, Checked, Report, ReportLine, Unmet, Verdict, run_all, run_case};
 pub use tools::{
     BatchSource, CountingTool, EchoTool, ExecutionCounts, Executions, FailTool, FnTool, Outcome,

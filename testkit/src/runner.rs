@@ -16,6 +16,7 @@ use crate::fixture::extension_id;
 mod files;
 mod lease;
 mod path;
+mod probe;
 mod process;
 mod program;
 mod session;
@@ -170,26 +171,26 @@ impl MemoryRunner {
     /// # Panics
     /// If the text isn't an id.
     #[must_use]
-    pub fn id(self, id: &str) -> Self {
+    pub fn with_id(self, id: &str) -> Self {
         let id = extension_id(id);
         self.set(|setup| setup.id = id)
     }
 
     /// Changes what it can do; what it can't is refused as unsupported.
     #[must_use]
-    pub fn capabilities(self, change: impl FnOnce(&mut RunnerCapabilities)) -> Self {
+    pub fn with_capabilities(self, change: impl FnOnce(&mut RunnerCapabilities)) -> Self {
         self.set(|setup| change(&mut setup.capabilities))
     }
 
     /// Sets the default workspace, or leaves threads without one unbound.
     #[must_use]
-    pub fn default_workspace(self, workspace: Option<&str>) -> Self {
+    pub fn with_default_workspace(self, workspace: Option<&str>) -> Self {
         self.set(|setup| setup.default_workspace = workspace.map(str::to_owned))
     }
 
     /// Sets what it says of its readiness.
     #[must_use]
-    pub fn readiness(self, readiness: Readiness) -> Self {
+    pub fn with_readiness(self, readiness: Readiness) -> Self {
         self.set(|setup| setup.readiness = readiness)
     }
 
@@ -245,6 +246,12 @@ impl MemoryRunner {
     #[must_use]
     pub fn output_kept(self, bytes: usize) -> Self {
         self.set(|setup| setup.output_kept = bytes)
+    }
+
+    /// How its sandboxes do what the conformance suite needs done; see
+    /// [`RunnerFixture::commands`](crate::RunnerFixture::commands).
+    pub fn probe_command(probe: &crate::Probe) -> Option<Vec<String>> {
+        probe::command(probe)
     }
 
     /// The runner as a trait object.

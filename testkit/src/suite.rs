@@ -7,8 +7,14 @@ use std::time::{Duration, Instant};
 use futures::future::{BoxFuture, FutureExt};
 
 mod declare;
+pub(crate) mod engine;
 mod expect;
+mod outcome;
+pub(crate) mod runner;
+mod schema;
+pub(crate) mod source;
 pub(crate) mod store;
+pub(crate) mod tools;
 
 #[cfg(test)]
 mod tests;

@@ -76,11 +76,6 @@ impl<W: Write> Answer<W> {
         Ok(())
     }
 
-    /// Hands everything on.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-
     fn write(&mut self, text: &str) -> io::Result<()> {
         let shown = if self.guard {
             visible(text)

@@ -25,19 +25,11 @@ impl<W: Write> EventLines<W> {
         Self { out }
     }
 
-    /// Writes an event; it may stay in a buffer until [`flush`](Self::flush).
+    /// Writes an event.
     ///
     /// # Errors
     /// What the writer fails with.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
         write_line(&mut self.out, event)
-    }
-
-    /// Hands everything on.
-    ///
-    /// # Errors
-    /// What the writer fails with.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

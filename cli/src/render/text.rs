@@ -66,8 +66,7 @@ impl<O: Write, E: Write> TextView<O, E> {
         self.running = 0;
     }
 
-    /// Shows an event; some of it may stay in a buffer until
-    /// [`flush`](Self::flush).
+    /// Shows an event.
     ///
     /// # Errors
     /// What standard output fails with.
@@ -124,22 +123,12 @@ impl<O: Write, E: Write> TextView<O, E> {
         }
     }
 
-    /// Hands everything on.
-    ///
-    /// # Errors
-    /// What standard output fails with.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.err.flush().ok();
-        self.answer.flush()
-    }
-
     /// Says something beside the answer, on a line of its own.
     ///
     /// # Errors
     /// What standard output fails with.
     pub(crate) fn aside(&mut self, line: &str) -> io::Result<()> {
         self.answer.end_line()?;
-        self.answer.flush()?;
         self.clear_status();
         // Nowhere else to say it.
         writeln!(self.err, "{line}").ok();
@@ -240,9 +229,7 @@ impl<O: Write, E: Write> TextView<O, E> {
 
     fn clear_status(&mut self) {
         if std::mem::take(&mut self.status_shown) {
-            write!(self.err, "\r\x1b[K")
-                .and_then(|()| self.err.flush())
-                .ok();
+            write!(self.err, "\r\x1b[K").ok();
         }
     }
 }

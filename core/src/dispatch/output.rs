@@ -260,7 +260,8 @@ fn create(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-fn private_folder(folder: &Path) -> std::io::Result<()> {
+/// Makes a folder that only its owner can look into, and those above it.
+pub(crate) fn private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

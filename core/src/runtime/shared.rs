@@ -8,7 +8,7 @@ use haft_api::{
     InferenceEngine, PolicyContributor, Registry, Result, SessionState, ThreadId, ThreadStore,
 };
 
-use crate::dispatch::{Bounds, Limits, ToolSet};
+use crate::dispatch::{Bounds, Limits, ToolSet, private_folder};
 use crate::layers::{IdleTimeout, Retry, RetryObserver, RetryPolicy};
 use crate::options::RuntimeOptions;
 use crate::thread::{Inner, Thread, lock};
@@ -144,11 +144,14 @@ impl Shared {
         let Ok(destination) = destination(&format!("local-{thread}"), local) else {
             return Place::Nowhere("the thread's id makes no destination".to_owned());
         };
+        // What was spilled may be read back. A folder that can't be made costs
+        // that; the spill itself will say so.
         let spill = self
             .options
             .spill_dir
             .as_ref()
             .map(|dir| dir.join(thread.as_str()));
+        let spill = spill.filter(|dir| private_folder(dir).is_ok());
         let read_roots = spill
             .iter()
             .map(|dir| dir.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
 //! Questions that wait for an answer from outside: approvals, external calls.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use haft_api::{
     CallId, Durability, Error, ErrorKind, EventBody, RequestId, Result, ToolCall, ToolOutput,
@@ -105,7 +105,12 @@ fn request_id(kind: &str, call: &CallId) -> Result<RequestId> {
 
 impl Inner {
     /// Asks whether a call may run, and waits for the answer.
-    pub(super) async fn ask(&self, turn: &TurnId, call: &ToolCall, reason: String) -> Result<bool> {
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        turn: &TurnId,
+        call: &ToolCall,
+        reason: String,
+    ) -> Result<bool> {
         let id = request_id("approval", &call.id)?;
         let (answer, answered) = oneshot::channel();
         let request = OpenRequest {
@@ -126,33 +131,49 @@ impl Inner {
             reason,
             call: text,
         };
-        {
-            let mut log = self.log.lock().await;
-            let earlier = log
-                .folded
-                .unfinished
-                .as_ref()
-                .and_then(|u| u.approvals.get(&id));
-            match earlier {
-                // Asked before a restart, and answered since.
-                Some(Approval {
-                    approved: Some(approved),
-                    ..
-                }) => return Ok(*approved),
-                // Asked before a restart: the record stands, the event anew.
-                Some(_) => record
-                    .events()
-                    .into_iter()
-                    .for_each(|body| self.hub.publish(Some(turn.clone()), body)),
-                None => {
-                    self.append(&mut log, Some(turn), &[record], Durability::Barrier)
-                        .await?;
-                }
-            }
+        let (turn, request) = (turn.clone(), id.clone());
+        let told = self.undisturbed(|thread| async move {
+            thread.tell_of_request(&turn, &request, record).await
+        });
+        // Answered since it was asked, before a restart.
+        if let Some(approved) = told.await? {
+            return Ok(approved);
         }
         let approved = answered.await.map_err(|_| gone(&id));
         drop(asked);
         approved
+    }
+
+    /// Writes a question down, unless an earlier process did; its answer, if
+    /// there is one already.
+    async fn tell_of_request(
+        &self,
+        turn: &TurnId,
+        id: &RequestId,
+        record: ThreadRecord,
+    ) -> Result<Option<bool>> {
+        let mut log = self.log.lock().await;
+        let earlier = log
+            .folded
+            .unfinished
+            .as_ref()
+            .and_then(|u| u.approvals.get(id));
+        match earlier {
+            Some(Approval {
+                approved: Some(approved),
+                ..
+            }) => return Ok(Some(*approved)),
+            // The record stands; its event is told anew.
+            Some(_) => record
+                .events()
+                .into_iter()
+                .for_each(|body| self.hub.publish(Some(turn.clone()), body)),
+            None => {
+                self.append(&mut log, Some(turn), &[record], Durability::Barrier)
+                    .await?;
+            }
+        }
+        Ok(None)
     }
 
     /// Has a call answered from outside.
@@ -181,6 +202,30 @@ impl Inner {
         let output = answered.await.map_err(|_| gone(&id));
         drop(asked);
         output
+    }
+
+    async fn answer(&self, id: &RequestId, approved: bool) -> Result<()> {
+        let mut log = self.log.lock().await;
+        let unfinished = log.folded.unfinished.as_ref().ok_or_else(|| gone(id))?;
+        let open = unfinished
+            .approvals
+            .get(id)
+            .is_some_and(|known| known.approved.is_none());
+        if !open {
+            return Err(gone(id));
+        }
+        let turn = unfinished.turn.clone();
+        let record = ThreadRecord::ApprovalResolved {
+            request_id: id.clone(),
+            approved,
+        };
+        self.append(&mut log, Some(&turn), &[record], Durability::Barrier)
+            .await?;
+        if let Some(answer) = self.desk.take_approval(id) {
+            // Whoever asked may have been interrupted meanwhile.
+            answer.send(approved).ok();
+        }
+        Ok(())
     }
 
     pub(super) async fn open_requests(&self) -> Vec<OpenRequest> {
@@ -214,29 +259,9 @@ impl Thread {
     /// # Errors
     /// [`ErrorKind::NotFound`] if nothing waits for it (any more).
     pub async fn answer_approval(&self, id: &RequestId, approved: bool) -> Result<()> {
-        let inner = &self.inner;
-        let mut log = inner.log.lock().await;
-        let unfinished = log.folded.unfinished.as_ref().ok_or_else(|| gone(id))?;
-        let open = unfinished
-            .approvals
-            .get(id)
-            .is_some_and(|known| known.approved.is_none());
-        if !open {
-            return Err(gone(id));
-        }
-        let turn = unfinished.turn.clone();
-        let record = ThreadRecord::ApprovalResolved {
-            request_id: id.clone(),
-            approved,
-        };
-        inner
-            .append(&mut log, Some(&turn), &[record], Durability::Barrier)
-            .await?;
-        if let Some(answer) = inner.desk.take_approval(id) {
-            // Whoever asked may have been interrupted meanwhile.
-            answer.send(approved).ok();
-        }
-        Ok(())
+        let id = id.clone();
+        let answer = |thread: Arc<Inner>| async move { thread.answer(&id, approved).await };
+        self.inner.undisturbed(answer).await
     }
 
     /// Answers an external tool call.

@@ -136,11 +136,32 @@ impl Log {
 }
 
 impl Inner {
+    /// Runs something that writes in a task of its own. Whoever waits may go
+    /// away: the write, and what is told of it, happen together all the same.
+    pub(crate) async fn undisturbed<T, F>(
+        self: &Arc<Self>,
+        run: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let joined = tokio::spawn(run(Arc::clone(self))).await;
+        joined.unwrap_or_else(|error| {
+            Err(
+                Error::new(haft_api::ErrorKind::Unexpected, error.to_string())
+                    .context("thread", &self.id),
+            )
+        })
+    }
+
     /// Appends a group, takes it into the history, and tells of it.
     ///
     /// # Errors
     /// What the store fails with, or that the history couldn't take an item:
     /// nothing was written then.
+    ///
+    /// Must run to its end: see [`undisturbed`](Self::undisturbed).
     pub(crate) async fn append(
         &self,
         log: &mut Log,
@@ -185,7 +206,15 @@ impl Inner {
         Ok(())
     }
 
-    pub(crate) async fn patch_metadata(&self, patch: MetadataPatch) -> Result<ThreadMetadata> {
+    pub(crate) async fn patch_metadata(
+        self: &Arc<Self>,
+        patch: MetadataPatch,
+    ) -> Result<ThreadMetadata> {
+        self.undisturbed(|thread| async move { thread.patch(patch).await })
+            .await
+    }
+
+    async fn patch(&self, patch: MetadataPatch) -> Result<ThreadMetadata> {
         let name = |error: Error| error.context("thread", &self.id);
         let mut fields: Vec<String> = patch.extra.keys().cloned().collect();
         fields.extend(patch.title.as_ref().map(|_| "title".to_owned()));

@@ -96,7 +96,9 @@ impl Calls {
     ) -> Option<usize> {
         let by_id = |id| self.calls.iter().rposition(|c| c.id.as_deref() == Some(id));
         if let Some(place) = id.and_then(by_id) {
-            return Some(place);
+            let call = &self.calls[place];
+            let again = arguments == call.arguments || arguments.trim().is_empty();
+            return (again || !call.is_over(name, arguments)).then_some(place);
         }
         let place = match index {
             Some(_) => self.calls.iter().rposition(|c| c.index == index)?,
@@ -128,8 +130,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Whether a piece that doesn't bear this call's id can't be a part of it
-    /// any more.
+    /// Whether a named piece can't be a part of this call any more.
     fn is_over(&self, name: Option<&str>, arguments: &str) -> bool {
         self.nesting.closed
             && name.is_some_and(|name| {

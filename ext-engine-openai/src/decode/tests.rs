@@ -482,6 +482,8 @@ fn an_answer_that_is_no_stream_is_taken_whole() {
         whole(r#"{"choices":["#).unwrap_err().kind(),
         ErrorKind::Corrupt
     );
+    let error = whole(r#"[{"error":{"code":404,"message":"no such model"}}]"#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(whole("{}").unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
@@ -579,4 +581,68 @@ fn progress_is_what_the_model_says_and_not_what_the_server_does() {
     assert!(!progress("data: {\"choices\":[]}\n\n"));
     assert!(!progress("data: {\"choices\":[{\"del"));
     assert!(progress("ta\":{\"content\":\"a\"}}]}\n\n"));
+}
+
+/// Numbers that are the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}
+
+#[test]
+fn no_stream_however_damaged_breaks_the_decoder() {
+    let whole = sse(&[
+        &chunk(r#"{"role":"assistant","reasoning":"hm","reasoning_details":[{"type":"t","text":"hm"}]}"#, "null"),
+        &chunk(r#"{"content":[{"type":"text","text":"a \ud83d\ude00 é"}]}"#, "null"),
+        &chunk(r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":"}}]}"#, "null"),
+        &chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"[1,\"}\"]}"}}]}"#, r#""tool_calls""#),
+        r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
+        DONE,
+    ])
+    .into_bytes();
+    let mut noise = Noise(7);
+    let mut well = 0;
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=noise.below(3) {
+            let at = noise.below(bytes.len());
+            let to = (at + noise.below(40)).min(bytes.len());
+            match noise.below(4) {
+                0 => bytes[at] ^= 1 << noise.below(8),
+                1 => drop(bytes.drain(at..to)),
+                2 => bytes.truncate(at),
+                _ => {
+                    let piece = bytes[at..to].to_vec();
+                    let target = noise.below(bytes.len());
+                    bytes.splice(target..target, piece);
+                }
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let mut decoder = ChatDecoder::default();
+        let mut events = Vec::new();
+        let outcome = bytes
+            .chunks(1 + noise.below(200))
+            .try_for_each(|chunk| decoder.push(chunk, &mut events))
+            .and_then(|()| decoder.finish(&mut events));
+        let ends = |e: &EngineEvent| matches!(e, EngineEvent::Finished { .. });
+        let finished = events.iter().filter(|e| ends(e)).count();
+        assert_eq!(finished, usize::from(outcome.is_ok()));
+        if outcome.is_ok() {
+            assert!(events.last().is_some_and(ends));
+            well += 1;
+        } else {
+            assert!(!events.iter().any(|e| matches!(e, EngineEvent::Call(_))));
+        }
+    }
+    assert!((1_000..19_000).contains(&well), "{well}");
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haft_api::{Item, Part, ProviderState, ToolCall, ToolResult};
 
 use super::EncodeSettings;
+use super::call_id::short;
 use super::json::{Object, list, write};
 use crate::tool_names::wire_name;
 
@@ -111,7 +112,7 @@ impl<'a> Group<'a> {
             out.push(b',');
             let mut message = Object::begin(out);
             message.field("role", "tool");
-            message.field("tool_call_id", call.id.as_str());
+            message.field("tool_call_id", &*call_id(call, settings));
             message.field("content", &content);
             message.end();
         }
@@ -243,9 +244,16 @@ fn write_part(out: &mut Vec<u8>, part: &Part) {
     object.end();
 }
 
+fn call_id<'c>(call: &'c ToolCall, settings: &EncodeSettings) -> Cow<'c, str> {
+    match settings.short_call_ids {
+        true => short(call.id.as_str()),
+        false => Cow::Borrowed(call.id.as_str()),
+    }
+}
+
 fn write_call(out: &mut Vec<u8>, call: &ToolCall, settings: &EncodeSettings) {
     let mut object = Object::begin(out);
-    object.field("id", call.id.as_str());
+    object.field("id", &*call_id(call, settings));
     object.field("type", "function");
     let mut function = Object::begin(object.key("function"));
     function.field("name", &*wire_name(&call.name));

@@ -13,6 +13,7 @@ fn settings() -> Arc<EncodeSettings> {
         provider: "p".to_owned(),
         max_tokens_field: Cow::Borrowed("max_tokens"),
         reasoning_field: None,
+        short_call_ids: false,
         extra_body: serde_json::Map::new(),
     })
 }
@@ -264,6 +265,22 @@ fn results_and_arguments_are_what_servers_take() {
         "error: no such file",
     );
     content(true, vec![Part::text("é")], "Error: é");
+}
+
+#[test]
+fn ids_are_shortened_alike_in_call_and_result() {
+    let short = Arc::new(EncodeSettings {
+        short_call_ids: true,
+        ..(*settings()).clone()
+    });
+    let items = vec![
+        call("call_from_elsewhere", "{}"),
+        result("call_from_elsewhere", "x"),
+    ];
+    let body = body_of(&request(items), &short);
+    let id = &body["messages"][0]["tool_calls"][0]["id"];
+    assert_eq!(id.as_str().map(str::len), Some(9));
+    assert_eq!(&body["messages"][1]["tool_call_id"], id);
 }
 
 #[test]

@@ -51,6 +51,22 @@ impl Files {
         })
     }
 
+    /// The workspace's number in its file system, where it has one.
+    pub(crate) fn workspace_inode(&self) -> Option<u64> {
+        #[cfg(unix)]
+        {
+            use cap_std::fs::MetadataExt as _;
+            self.roots
+                .workspace()
+                .dir
+                .dir_metadata()
+                .ok()
+                .map(|metadata| metadata.ino())
+        }
+        #[cfg(not(unix))]
+        None
+    }
+
     pub(crate) fn read(&self, path: &str, options: ReadOptions) -> Result<FileData> {
         let mut file = self
             .roots

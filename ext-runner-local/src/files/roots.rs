@@ -112,6 +112,11 @@ impl Roots {
         })
     }
 
+    #[cfg(unix)]
+    pub(crate) fn workspace(&self) -> &Root {
+        &self.workspace
+    }
+
     fn allowed(&self, access: Access) -> impl Iterator<Item = &Root> {
         let readable = match access {
             Access::Read => self.readable.as_slice(),

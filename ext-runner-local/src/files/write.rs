@@ -16,6 +16,9 @@ use super::lock::FolderLock;
 use super::roots::{Access, LastLink, Place, explain, is_escape};
 use super::{Files, require_file, version};
 
+/// Written between two looks at whether the write is still wanted.
+const PIECE_BYTES: usize = 1024 * 1024;
+
 impl Files {
     /// Writes a whole file. Nothing happens any more once `cancelled` is set.
     pub(crate) fn write(
@@ -37,16 +40,16 @@ impl Files {
         };
         target.check(old.as_ref(), &options.mode, path)?;
 
-        let temporary = Temporary::create(&target.folder).map_err(fail)?;
+        let private = old.is_some() || options.permissions.is_some();
+        let temporary = Temporary::create(&target.folder, private).map_err(fail)?;
         let mut file = &temporary.file;
-        file.write_all(bytes).map_err(fail)?;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            still_wanted(cancelled, path)?;
+            file.write_all(piece).map_err(fail)?;
+        }
         let old = old.filter(|metadata| !metadata.is_symlink());
         adopt(file, old.as_ref(), options.permissions, path)?;
-        if cancelled.load(Ordering::Acquire) {
-            return Err(
-                Error::new(ErrorKind::Cancelled, "the write was cancelled").context("path", path)
-            );
-        }
+        still_wanted(cancelled, path)?;
         match options.mode {
             WriteMode::CreateNew => temporary.place_new(&target.name),
             _ => temporary.place_over(&target.name),
@@ -109,6 +112,15 @@ impl Files {
                 absolute,
             });
         }
+    }
+}
+
+fn still_wanted(cancelled: &AtomicBool, path: &str) -> Result<()> {
+    match cancelled.load(Ordering::Acquire) {
+        true => {
+            Err(Error::new(ErrorKind::Cancelled, "the write was cancelled").context("path", path))
+        }
+        false => Ok(()),
     }
 }
 
@@ -248,13 +260,21 @@ struct Temporary<'a> {
 }
 
 impl<'a> Temporary<'a> {
-    fn create(folder: &'a Dir) -> io::Result<Self> {
+    /// `private`: nobody else may look into it until it has its final mode.
+    fn create(folder: &'a Dir, private: bool) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = PathBuf::from(format!(".haft-{}-{number}.tmp", std::process::id()));
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
+            #[cfg(unix)]
+            if private {
+                use cap_std::fs::OpenOptionsExt as _;
+                options.mode(0o600);
+            }
+            #[cfg(not(unix))]
+            let _ = private;
             match folder.open_with(&name, &options) {
                 Ok(file) => {
                     return Ok(Self {

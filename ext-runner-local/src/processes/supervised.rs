@@ -1,13 +1,14 @@
 //! A tree under a supervisor of its own; see [`crate::supervisor`].
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::Signal;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::net::{SendFlags, Shutdown};
 use tokio::net::UnixStream;
 use tokio::process::Child;
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -19,22 +20,23 @@ use crate::supervisor::{ARGUMENT, Launch, Report, Status, send_launch};
 /// How long a supervisor has to say that the command runs.
 const START_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The host's end of the socket to a supervisor.
+/// The host's end of the socket to a supervisor, shared with whoever follows it.
 #[derive(Debug)]
 pub(crate) struct Supervision {
-    control: std::os::unix::net::UnixStream,
+    control: Arc<UnixStream>,
 }
 
 impl Supervision {
     pub(crate) fn signal(&self, signal: Signal) {
         let byte = number(signal).as_raw().to_le_bytes()[0];
-        // A supervisor that is gone has nothing left to signal.
-        let _ = (&self.control).write_all(&[byte]);
+        // Past the runtime, which may be shut down. A supervisor that is gone has
+        // nothing left to signal.
+        let _ = rustix::net::send(&self.control, &[byte], SendFlags::NOSIGNAL);
     }
 
     pub(crate) fn end(&self) {
         // Fails only where the other end is closed, and with it all is over.
-        let _ = self.control.shutdown(std::net::Shutdown::Write);
+        let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
     }
 }
 
@@ -73,10 +75,9 @@ pub(crate) fn start(program: &Path, command: Command) -> io::Result<Started> {
         outcome => outcome?,
     }
     ours.set_nonblocking(true)?;
-    let control = ours.try_clone()?;
-    let stream = UnixStream::from_std(ours)?;
+    let control = Arc::new(UnixStream::from_std(ours)?);
     let (sender, events) = mpsc::unbounded_channel();
-    tokio::spawn(watch(stream, encoded, child, sender));
+    tokio::spawn(watch(Arc::clone(&control), encoded, child, sender));
     Ok(Started {
         tree: Tree::Supervised(Supervision { control }),
         events,
@@ -88,7 +89,7 @@ pub(crate) fn start(program: &Path, command: Command) -> io::Result<Started> {
 /// Follows a supervisor to its end. Nobody may listen any more: it is reaped
 /// all the same.
 async fn watch(
-    mut stream: UnixStream,
+    control: Arc<UnixStream>,
     launch: Vec<u8>,
     mut child: Child,
     events: UnboundedSender<TreeEvent>,
@@ -96,8 +97,8 @@ async fn watch(
     let session = child.id();
     let mut progress = Progress::default();
     let heard = async {
-        stream.write_all(&launch).await?;
-        progress.follow(&mut stream, &events).await
+        send(&control, &launch).await?;
+        progress.follow(&control, &events).await
     };
     let outcome = heard.await;
     if !progress.started && !progress.over {
@@ -135,7 +136,7 @@ struct Progress {
 impl Progress {
     async fn follow(
         &mut self,
-        stream: &mut UnixStream,
+        control: &UnixStream,
         events: &UnboundedSender<TreeEvent>,
     ) -> io::Result<()> {
         let mut received = Vec::new();
@@ -145,7 +146,7 @@ impl Progress {
                 self.started |= matches!(report, Report::Started { .. });
                 let _ = events.send(event(report));
             }
-            let read = stream.read_buf(&mut received);
+            let read = receive(control, &mut received);
             let read = match self.started {
                 true => read.await?,
                 false => tokio::time::timeout(START_PATIENCE, read).await??,
@@ -153,6 +154,29 @@ impl Progress {
             if read == 0 {
                 return Ok(());
             }
+        }
+    }
+}
+
+async fn send(control: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        control.writable().await?;
+        match control.try_write(bytes) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for some more bytes; none at the end.
+async fn receive(control: &UnixStream, received: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        control.readable().await?;
+        match control.try_read_buf(received) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
         }
     }
 }

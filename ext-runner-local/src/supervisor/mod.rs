@@ -6,7 +6,9 @@
 //! parent, by a double fork or `setsid`, becomes its child, not init's. So "no
 //! children" means "nothing left", and killing until there are none is final.
 //! The host holds one end of a socket, the supervisor the other: when the host
-//! dies, however, the kernel closes that end, and the supervisor ends all.
+//! dies, however, the kernel closes that end, and the supervisor ends all. (The
+//! kernel's parent-death signal would follow the host's *thread* that started the
+//! supervisor, and runtimes let threads come and go.)
 //!
 //! This is also where a command can be confined further before it starts: the
 //! supervisor is single-threaded and has nothing to lose at that point.

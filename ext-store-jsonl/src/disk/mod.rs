@@ -18,7 +18,7 @@ use rustix::io::Errno;
 /// An error of the store from one of the system's, naming the file.
 pub(crate) fn disk_error(error: io::Error, message: &str, path: &Path) -> Error {
     let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    let error = if is(Errno::LOOP) || is(Errno::NOTDIR) {
+    let error = if is(Errno::LOOP) || error.kind() == io::ErrorKind::NotADirectory {
         let message =
             format!("{message}: a symbolic link or no folder; the store follows no links");
         Error::new(ErrorKind::Denied, message).source(error)

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 /// Reads JSON as a provider's parser would: raw text that was only checked for
 /// its shape may still hold lone surrogates or be nested too deeply.
-pub(super) fn json(text: &str) -> Result<Value, serde_json::Error> {
+pub(crate) fn json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
 /// Arguments are an object, or a string of what the model wrote instead.
-pub(super) fn arguments(text: &str) -> Result<(), String> {
+pub(crate) fn arguments(text: &str) -> Result<(), String> {
     let found = match json(text) {
         Ok(Value::Object(_) | Value::String(_)) => return Ok(()),
         Ok(Value::Null) => "null",
@@ -26,7 +26,7 @@ pub(super) fn arguments(text: &str) -> Result<(), String> {
 /// The types that all three wires take.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-pub(super) fn image(media_type: &str, data: &str) -> Result<(), String> {
+pub(crate) fn image(media_type: &str, data: &str) -> Result<(), String> {
     if !IMAGE_TYPES.contains(&media_type) {
         return Err(format!("of type {media_type:?}, which models don't read"));
     }

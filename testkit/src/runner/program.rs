@@ -57,17 +57,26 @@ impl ProgramIo {
         self.stdin.recv().await
     }
 
-    /// The content of a file of the sandbox.
+    /// The content of a file of the sandbox, by a path from where it was
+    /// started.
     pub fn file(&self, path: &str) -> Option<Vec<u8>> {
-        self.sandbox.content(path)
+        self.sandbox.content(&self.path(path))
     }
 
-    /// Writes a file of the sandbox.
+    /// A path from where it was started, as an absolute one.
+    pub(super) fn path(&self, path: &str) -> String {
+        match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("{}/{path}", self.cwd.trim_end_matches('/')),
+        }
+    }
+
+    /// Writes a file of the sandbox, by a path from where it was started.
     ///
     /// # Panics
     /// If the file can't be there; the process then ends with code 101.
     pub fn write_file(&self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.sandbox.put(path, bytes.into());
+        self.sandbox.put(&self.path(path), bytes.into());
     }
 }
 
@@ -116,7 +125,7 @@ async fn not_found(io: ProgramIo) -> i32 {
     127
 }
 
-fn add<R: Future<Output = i32> + Send + 'static>(
+pub(super) fn add<R: Future<Output = i32> + Send + 'static>(
     programs: &mut BTreeMap<String, Arc<Program>>,
     name: &str,
     run: impl Fn(ProgramIo) -> R + Send + Sync + 'static,
@@ -168,5 +177,6 @@ pub(super) fn builtin() -> BTreeMap<String, Arc<Program>> {
         }
         0
     });
+    super::probe::add_programs(&mut programs);
     programs
 }

@@ -326,7 +326,7 @@ async fn sandboxes_outlive_their_sessions() {
 
 #[tokio::test]
 async fn what_is_not_claimed_is_refused() {
-    let runner = MemoryRunner::new().capabilities(|can| *can = RunnerCapabilities::default());
+    let runner = MemoryRunner::new().with_capabilities(|can| *can = RunnerCapabilities::default());
     let session = session(&runner).await;
     let refused = |error: Error, word: &str| {
         assert_eq!(error.kind(), ErrorKind::Unsupported);

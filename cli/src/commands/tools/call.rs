@@ -6,6 +6,7 @@ use std::path::Path;
 use haft_api::{EngineToolCall, Part, PolicyMode, ToolResult};
 use haft_core::ToolRun;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::args::{Approve, CallArgs, PlaceArgs};
@@ -36,6 +37,11 @@ pub(super) fn read(args: &CallArgs) -> Outcome<Vec<EngineToolCall>> {
         Some(text) => text.to_owned(),
         None => String::new(),
     };
+    if !arguments.trim().is_empty()
+        && let Err(e) = serde_json::from_str::<IgnoredAny>(&arguments)
+    {
+        return Err(Failure::usage(format!("the arguments aren't JSON: {e}")));
+    }
     let name = args.name.clone().unwrap_or_default();
     Ok(vec![EngineToolCall {
         id: None,

@@ -39,7 +39,6 @@ fn shown(bodies: impl IntoIterator<Item = EventBody>, looks: Looks) -> String {
         view.event(&Event::new(seq as u64, thread, Some(turn.clone()), 0, body))
             .unwrap();
     }
-    view.flush().unwrap();
     let tape = tape.0.borrow();
     tape.iter()
         .map(|(stream, text)| format!("{stream}|{text}"))

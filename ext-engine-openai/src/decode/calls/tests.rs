@@ -94,6 +94,11 @@ fn calls_are_put_together_by_id_then_index_then_order() {
         &["-|-|f|{\"x\":1}", "-|-|g|{}", "c|-|h|{}"],
         &["-|f|{\"x\":1}", "-|g|{}", "c|h|{}"],
     );
+    // One id for two calls.
+    check(
+        &["a|0|f|{\"x\":1}", "a|1|f|{\"x\":2}"],
+        &["a|f|{\"x\":1}", "a|f|{\"x\":2}"],
+    );
     // The name once more at the end isn't a second call.
     check(&["a|0|f|{}", "-|0|f|"], &["a|f|{}"]);
     // Arguments once more as a whole, and a placeholder before them.

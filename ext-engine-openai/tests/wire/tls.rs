@@ -1,0 +1,79 @@
+//! Encrypted connections. The certificates beside this file are for these
+//! tests alone; the key of the authority that signed them is kept nowhere.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft_api::ErrorKind;
+use haft_ext_engine_openai::ChatConfig;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+use crate::server::read_request;
+use crate::{DONE, HELLO, Heard, STOP, engine, round};
+
+fn beside(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/wire/tls")
+        .join(name)
+}
+
+/// A round with a server whose certificate is for `localhost`, signed by an
+/// authority that no system knows.
+async fn with_tls(change: impl FnOnce(&mut ChatConfig)) -> Heard {
+    let certificate = CertificateDer::from_pem_file(beside("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(beside("server.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // Fails where the client doesn't accept the certificate.
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            if read_request(&mut stream).await.is_some() {
+                let answer = format!("HTTP/1.1 200 OK\r\n\r\n{HELLO}{STOP}{DONE}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream.shutdown().await.unwrap();
+            }
+        }
+    });
+    let heard = round(&engine(&format!("https://localhost:{port}/v1"), change)).await;
+    server.abort();
+    heard
+}
+
+#[tokio::test]
+async fn a_certificate_is_accepted_from_a_known_authority_alone() {
+    let trust = |config: &mut ChatConfig| config.ca_file = Some(beside("ca.pem"));
+    with_tls(trust).await.ends("hello");
+    let heard = with_tls(|_| ()).await;
+    heard.fails(
+        "",
+        ErrorKind::Unavailable,
+        false,
+        &["certificate", "ca_file"],
+    );
+}
+
+#[tokio::test]
+async fn a_file_of_certificates_that_is_none_is_named() {
+    let check = async |name: &str, kind: ErrorKind, says: &str| {
+        let path = beside(name);
+        let heard = with_tls(|config| config.ca_file = Some(path)).await;
+        heard.fails("", kind, false, &[says, name]);
+    };
+    check("missing.pem", ErrorKind::NotFound, "can't be read").await;
+    check("server.key", ErrorKind::InvalidInput, "no certificate").await;
+}

@@ -1,0 +1,9 @@
+//! What the store does with files, processes and damage.
+
+mod child;
+mod damage;
+mod files;
+mod forks;
+mod listing;
+mod support;
+mod writing;

@@ -2,8 +2,10 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod annotations;
 mod api;
 mod call;
+mod check;
 mod config;
 mod extension;
 mod failure;
@@ -18,6 +20,7 @@ mod registration;
 #[cfg(feature = "reload")]
 mod reload;
 mod result;
+mod scaffold;
 mod scheduler;
 mod script;
 mod source;
@@ -25,10 +28,13 @@ mod state;
 mod worker;
 mod yieldable;
 
+pub use annotations::annotations;
+pub use check::{Report, TestOutcome, check};
 pub use config::{Limits, Settings};
 pub use extension::LuaExtension;
 pub use failure::{Failure, FailureKind};
 pub use grants::{Grant, Grants};
 pub use host::LuaHost;
+pub use scaffold::scaffold;
 pub use log::{Level, LogSink, StderrLog};
 pub use worker::CommandInfo;

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Event, EventBody, EventSink, ExtensionId, Result, ToolSource,
+    BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result, ToolSource,
     ToolSpec, async_trait,
 };
 use tokio::sync::oneshot;
@@ -21,6 +21,11 @@ impl ToolSource for LuaHost {
     async fn tools(&self) -> Result<Vec<ToolSpec>> {
         let (_, snapshot) = self.ready().await?;
         Ok(snapshot.tools.clone())
+    }
+
+    async fn problems(&self) -> Vec<Error> {
+        // Without a state `tools` has failed already, and said why.
+        LuaHost::problems(self).await.unwrap_or_default()
     }
 
     async fn call_batch(

@@ -190,3 +190,35 @@ async fn grants_are_named_when_they_are_missing() {
     check("assert(require('luv').fs_stat('/etc'))", "read").await;
     check("assert(require('luv').spawn('true', {}))", "process").await;
 }
+
+#[tokio::test]
+async fn the_annotations_say_what_there_is() {
+    let list = "local names = {}\n\
+        for name, value in pairs(haft) do\n\
+          if type(value) == 'function' then names[#names + 1] = name end\n\
+          if type(value) == 'table' then for inner, f in pairs(value) do\n\
+            if type(f) == 'function' then names[#names + 1] = name .. '.' .. inner end end end\n\
+        end table.sort(names) return names";
+    let outcome = support::body(list, Duration::from_secs(5)).await;
+    let live: Vec<String> = serde_json::from_str(&outcome.text).unwrap();
+    let text = haft_ext_lua::annotations();
+    let mut declared: Vec<_> = text
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("function haft.")?.split_once('(')?.0.to_owned()))
+        .collect();
+    declared.sort();
+    assert_eq!(declared, live);
+}
+
+#[tokio::test]
+async fn a_scaffold_works_and_passes_its_own_test() {
+    let folder = tempfile::tempdir().unwrap();
+    haft_ext_lua::scaffold(folder.path(), "greet").unwrap();
+    let report = haft_ext_lua::check(&folder.path().join("greet")).await.unwrap();
+    assert!(report.is_fine(), "{report:?}");
+    assert_eq!((report.tools.len(), report.tests.len()), (1, 1));
+    assert!(haft_ext_lua::scaffold(folder.path(), "greet").is_err());
+    std::fs::write(folder.path().join("greet/greeting.lua"), "return { to = function() return 'Bye' end }").unwrap();
+    let report = haft_ext_lua::check(&folder.path().join("greet")).await.unwrap();
+    assert!(report.tests[0].failure.as_deref().unwrap().contains("got: Bye"));
+}

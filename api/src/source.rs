@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::context::ToolContext;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{CallId, ExtensionId};
 use crate::item::ToolCall;
 use crate::tool::{ToolOutput, ToolSpec};
@@ -112,6 +112,13 @@ pub trait ToolSource: Send + Sync + 'static {
     /// If the list can't be had. The turn runs without the source's tools, and
     /// a notice says so.
     async fn tools(&self) -> Result<Vec<ToolSpec>>;
+
+    /// What kept tools out of the list that [`tools`](Self::tools) gave last: an
+    /// extension of a script host that didn't load, a tool that was left out.
+    /// The runtime tells of them as notices.
+    async fn problems(&self) -> Vec<Error> {
+        Vec::new()
+    }
 
     /// Runs a round's calls.
     ///

@@ -99,6 +99,9 @@ pub(crate) struct TurnArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
+    /// Load an extension: a Lua file, or a folder with an init.lua (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ext: Vec<PathBuf>,
     /// Download what the engine needs without asking
     #[arg(long)]
     pub(crate) yes: bool,
@@ -254,6 +257,9 @@ pub(crate) struct ToolPlaceArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
+    /// Load an extension: a Lua file, or a folder with an init.lua (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ext: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -263,6 +269,21 @@ pub(crate) enum ExtCommand {
         /// Print JSON, one extension a line
         #[arg(long)]
         json: bool,
+    },
+    /// Make a new extension: a folder with a tool and a test of it
+    #[cfg(feature = "lua")]
+    New {
+        /// In Lua
+        #[arg(long, required = true)]
+        lua: bool,
+        /// Its name, and the folder's
+        name: String,
+    },
+    /// Load an extension, and say what it has and what is wrong with it
+    #[cfg(feature = "lua")]
+    Check {
+        /// A Lua file, or a folder with an init.lua
+        path: PathBuf,
     },
 }
 

@@ -11,7 +11,7 @@ mod workspace_file;
 pub(crate) use environment::Environment;
 pub(crate) use file::explain;
 pub(crate) use layer::Layer;
-pub(crate) use paths::{user_file, workspace};
+pub(crate) use paths::{extensions_folder, user_file, workspace};
 pub(crate) use settings::{Settings, Sources};
 
 /// The nearest of some names, if one is near.

@@ -55,6 +55,8 @@ use haft_ext_engine_local as _;
 use haft_ext_engine_openai as _;
 #[cfg(feature = "engine-replay")]
 use haft_ext_engine_replay as _;
+#[cfg(feature = "lua")]
+use haft_ext_lua as _;
 #[cfg(feature = "runner-local")]
 use haft_ext_runner_local as _;
 #[cfg(feature = "store-jsonl")]

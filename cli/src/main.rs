@@ -12,6 +12,7 @@ mod failure;
 mod instructions;
 mod output;
 mod render;
+mod scripts;
 mod signals;
 
 use std::process::ExitCode;

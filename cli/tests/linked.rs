@@ -8,6 +8,7 @@ fn promised() -> Vec<&'static str> {
         ("engine-local", cfg!(feature = "engine-local")),
         ("engine-openai", cfg!(feature = "engine-openai")),
         ("engine-replay", cfg!(feature = "engine-replay")),
+        ("lua", cfg!(feature = "lua")),
         ("runner-local", cfg!(feature = "runner-local")),
         ("store-jsonl", cfg!(feature = "store-jsonl")),
         ("tools-coding", cfg!(feature = "tools-coding")),

@@ -7,8 +7,20 @@ use crate::commands::print;
 use crate::failure::{DONE, Outcome};
 use crate::render::write_line;
 
+#[cfg(feature = "lua")]
+mod lua;
+
 pub(super) fn run(command: &ExtCommand) -> Outcome {
-    let ExtCommand::List { json } = command;
+    match command {
+        ExtCommand::List { json } => list(*json),
+        #[cfg(feature = "lua")]
+        ExtCommand::New { name, .. } => lua::new(name),
+        #[cfg(feature = "lua")]
+        ExtCommand::Check { path } => super::block_on(lua::check(path)),
+    }
+}
+
+fn list(json: bool) -> Outcome {
     let manifests = haft::builder().manifests()?;
     let width = manifests
         .iter()

@@ -12,6 +12,7 @@ use crate::console::Console;
 use crate::conversation::Parts;
 use crate::engine_choice;
 use crate::failure::{Failure, Outcome};
+use crate::scripts;
 
 /// The names under which the runtime keeps a thread's place.
 const WORKSPACE: &str = "workspace";
@@ -31,6 +32,7 @@ pub(crate) async fn open(args: &TurnArgs, place: &PlaceArgs, console: &Console) 
         };
         let mut settings = Settings::load(sources)?;
         engine_choice::equip(&mut settings, &environment)?;
+        scripts::equip(&mut settings, place, &environment, &args.ext)?;
         Ok(settings)
     };
     let continued = match &args.thread {

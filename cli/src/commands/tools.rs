@@ -11,6 +11,7 @@ use crate::config::{self, Environment, Layer, Settings, Sources};
 use crate::console::Console;
 use crate::engine_choice;
 use crate::failure::Outcome;
+use crate::scripts;
 
 pub(super) fn run(command: ToolsCommand, place: &PlaceArgs, console: &Console) -> Outcome {
     match command {
@@ -40,6 +41,7 @@ async fn runtime(place: &PlaceArgs, at: &ToolPlaceArgs) -> Outcome<(Runtime, Str
     };
     let mut settings = Settings::load(sources)?;
     engine_choice::equip(&mut settings, &environment)?;
+    scripts::equip(&mut settings, place, &environment, &at.ext)?;
     let registry = assembly::registry(&settings)?;
     let store = assembly::store(&settings, &registry).await?;
     let runtime = assembly::runtime(&settings, registry, store)?;

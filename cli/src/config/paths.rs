@@ -42,6 +42,16 @@ pub(crate) fn user_file(flags: &PlaceArgs, environment: &Environment) -> Option<
     }
 }
 
+/// The user's own folder of script extensions. A configuration that is named by
+/// a flag stands for all that is the user's own.
+pub(crate) fn extensions_folder(flags: &PlaceArgs, environment: &Environment) -> Option<PathBuf> {
+    if flags.config.is_some() {
+        return None;
+    }
+    usual_folder(environment, "XDG_CONFIG_HOME", "APPDATA", ".config")
+        .map(|folder| folder.join("extensions"))
+}
+
 /// Haft's folder in one of the user's folders.
 fn usual_folder(
     environment: &Environment,

@@ -89,6 +89,16 @@ impl Settings {
         settings.insert(key.to_owned(), value.into());
     }
 
+    /// Adds to a list of an extension.
+    pub(crate) fn push(&mut self, extension: &str, key: &str, value: impl Into<Value>) {
+        let settings = self.ext.entry(extension.to_owned()).or_default();
+        let list = settings.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        // Anything else is left for the extension to refuse.
+        if let Value::Array(list) = list {
+            list.push(value.into());
+        }
+    }
+
     /// Sets something of an extension that nobody has set.
     pub(crate) fn set_default(&mut self, extension: &str, key: &str, value: impl Into<Value>) {
         if !self.has(extension, key) {

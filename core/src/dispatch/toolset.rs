@@ -121,12 +121,13 @@ impl ToolSet {
         let mut problems = Vec::new();
         let asked = registry.tool_sources().iter().map(|source| async move {
             let id = source.part.id().clone();
-            (
-                source,
-                guard::future(id.as_str(), source.part.tools()).await,
-            )
+            let specs = guard::future(id.as_str(), source.part.tools()).await;
+            let told = async { Ok(source.part.problems().await) };
+            let told = guard::future(id.as_str(), told).await;
+            (source, specs, told.unwrap_or_else(|error| vec![error]))
         });
-        for (source, specs) in futures::future::join_all(asked).await {
+        for (source, specs, told) in futures::future::join_all(asked).await {
+            problems.extend(told);
             match specs {
                 Ok(specs) => {
                     for spec in specs {

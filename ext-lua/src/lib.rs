@@ -1,0 +1,40 @@
+//! Tools and commands written in Lua.
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod annotations;
+mod api;
+mod call;
+mod check;
+mod config;
+mod extension;
+mod failure;
+mod grants;
+mod host;
+mod json;
+mod load;
+mod luv;
+mod log;
+mod pulse;
+mod registration;
+#[cfg(feature = "reload")]
+mod reload;
+mod result;
+mod scaffold;
+mod scheduler;
+mod script;
+mod source;
+mod state;
+mod worker;
+mod yieldable;
+
+pub use annotations::annotations;
+pub use check::{Report, TestOutcome, check};
+pub use config::{Limits, Settings};
+pub use extension::LuaExtension;
+pub use failure::{Failure, FailureKind};
+pub use grants::{Grant, Grants};
+pub use host::LuaHost;
+pub use scaffold::scaffold;
+pub use log::{Level, LogSink, StderrLog};
+pub use worker::CommandInfo;

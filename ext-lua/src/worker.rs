@@ -1,0 +1,675 @@
+//! The thread a state lives on, and what is said to it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use haft_api::{
+    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, ExtensionId, Result, ToolOutput, ToolSpec,
+};
+use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{CallFacts, Context};
+use crate::config::Settings;
+use crate::failure::{Failure, FailureKind};
+use crate::log::LogSink;
+use crate::pulse::Pulse;
+use crate::scheduler::NewTask;
+use crate::script::{Place, Script};
+use crate::state::Host;
+use crate::{json, load, result, state};
+
+/// Most events that wait to be taken by scripts.
+const EVENTS: usize = 1024;
+
+/// What is said to a state's thread.
+pub(crate) enum Message {
+    Batch(Batch),
+    /// Ends calls, by their numbers.
+    Cancel(Vec<u64>),
+    Command(CommandCall),
+    Event {
+        name: &'static str,
+        json: String,
+    },
+    /// Loads an extension again.
+    Reload(PathBuf),
+}
+
+/// A round's calls.
+pub(crate) struct Batch {
+    pub(crate) calls: Vec<(u64, BatchCall)>,
+    pub(crate) outcomes: Arc<dyn BatchOutcomes>,
+    pub(crate) done: oneshot::Sender<()>,
+}
+
+/// A command's call.
+pub(crate) struct CommandCall {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) facts: CommandFacts,
+    pub(crate) done: oneshot::Sender<std::result::Result<Option<String>, Failure>>,
+}
+
+/// Where a command is given.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandFacts {
+    pub(crate) thread: Option<String>,
+}
+
+/// A command of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommandInfo {
+    /// What is typed after the slash.
+    pub name: String,
+    /// What it does, for people.
+    pub description: String,
+    /// The extension that has it.
+    pub extension: String,
+}
+
+/// What the scripts of a state have registered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) commands: Vec<CommandInfo>,
+    /// The extensions that are loaded.
+    pub(crate) loaded: Vec<String>,
+    /// What kept extensions and tools out.
+    pub(crate) problems: Vec<haft_api::ErrorData>,
+}
+
+/// The events that scripts listen to.
+pub(crate) type Subscribed = Mutex<BTreeSet<String>>;
+
+/// A state's thread, seen from outside.
+pub(crate) struct Worker {
+    say: mpsc::UnboundedSender<Message>,
+    pub(crate) snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// Cancelled when the state is given up.
+    pub(crate) lost: CancellationToken,
+    pub(crate) pulse: Arc<Pulse>,
+    events: Arc<AtomicUsize>,
+}
+
+/// What a state's thread is made of.
+pub(crate) struct Setup {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) log: Arc<dyn LogSink>,
+    pub(crate) subscribed: Arc<Subscribed>,
+    /// Extensions that aren't loaded, and why.
+    pub(crate) left_out: Vec<(PathBuf, String)>,
+    /// Counts threads that were given up and still run.
+    pub(crate) given_up: Arc<AtomicUsize>,
+}
+
+impl Worker {
+    /// Starts a thread; it loads its scripts at once.
+    pub(crate) fn start(setup: Setup) -> Result<Arc<Self>> {
+        let (say, hear) = mpsc::unbounded_channel();
+        let (publish, snapshot) = watch::channel(None);
+        let pulse = Arc::new(Pulse::new());
+        let events = Arc::new(AtomicUsize::new(0));
+        let lost = CancellationToken::new();
+        let (inner_pulse, inner_events) = (Arc::clone(&pulse), Arc::clone(&events));
+        let ends = lost.clone();
+        std::thread::Builder::new()
+            .name("haft-lua".to_owned())
+            .stack_size(4 * 1024 * 1024)
+            .spawn(move || {
+                let given_up = Arc::clone(&setup.given_up);
+                let pulse = Arc::clone(&inner_pulse);
+                // A panic here would be the host's own mistake; callers see a
+                // state that was lost.
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    run(setup, hear, &publish, inner_pulse, inner_events);
+                }));
+                drop(outcome);
+                if pulse.is_given_up() {
+                    given_up.fetch_sub(1, Ordering::Relaxed);
+                }
+                ends.cancel();
+            })
+            .map_err(|e| Error::io(e, "the script host's thread can't be started"))?;
+        Ok(Arc::new(Self {
+            say,
+            snapshot,
+            lost,
+            pulse,
+            events,
+        }))
+    }
+
+    /// Says something. A thread that has ended hears nothing; those who wait
+    /// see that it is lost.
+    pub(crate) fn say(&self, message: Message) {
+        self.say.send(message).ok();
+    }
+
+    /// Passes an event on; false if too many wait already.
+    pub(crate) fn event(&self, name: &'static str, json: String) -> bool {
+        if self.events.fetch_add(1, Ordering::Relaxed) >= EVENTS {
+            self.events.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        self.say(Message::Event { name, json });
+        true
+    }
+}
+
+fn run(
+    setup: Setup,
+    hear: mpsc::UnboundedReceiver<Message>,
+    publish: &watch::Sender<Option<Arc<Snapshot>>>,
+    pulse: Arc<Pulse>,
+    events: Arc<AtomicUsize>,
+) {
+    let fail = |what: String| {
+        let problem = Error::new(ErrorKind::Unexpected, what).to_data();
+        publish.send_replace(Some(Arc::new(Snapshot {
+            problems: vec![problem],
+            ..Snapshot::default()
+        })));
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(format!("the script host can't start: {error}")),
+    };
+    let local = tokio::task::LocalSet::new();
+    let Setup {
+        settings,
+        log,
+        subscribed,
+        left_out,
+        ..
+    } = setup;
+    let changed = Rc::new(Cell::new(false));
+    let listening = {
+        let changed = Rc::clone(&changed);
+        Box::new(move || changed.set(true))
+    };
+    let (lua, host) = match state::new(settings, log, Arc::clone(&pulse), listening) {
+        Ok(made) => made,
+        Err(error) => return fail(format!("a Lua state can't be made: {error}")),
+    };
+    let actor = Rc::new(Actor {
+        lua,
+        host,
+        publish: publish.clone(),
+        pulse,
+        subscribed,
+        changed,
+        problems: RefCell::default(),
+        calls: RefCell::default(),
+        events,
+    });
+    local.block_on(&runtime, actor.work(hear, left_out));
+    actor.host.scripts.borrow_mut().clear();
+}
+
+struct Actor {
+    lua: Lua,
+    host: Rc<Host>,
+    publish: watch::Sender<Option<Arc<Snapshot>>>,
+    pulse: Arc<Pulse>,
+    subscribed: Arc<Subscribed>,
+    changed: Rc<Cell<bool>>,
+    problems: RefCell<Vec<(PathBuf, haft_api::ErrorData)>>,
+    /// Tasks by the calls' numbers.
+    calls: RefCell<HashMap<u64, u64>>,
+    events: Arc<AtomicUsize>,
+}
+
+impl Actor {
+    async fn work(
+        self: &Rc<Self>,
+        mut hear: mpsc::UnboundedReceiver<Message>,
+        left_out: Vec<(PathBuf, String)>,
+    ) {
+        tokio::task::spawn_local(Rc::clone(self).load_all(left_out));
+        let scheduler = Rc::clone(&self.host.scheduler);
+        loop {
+            loop {
+                match hear.try_recv() {
+                    Ok(message) => self.take(message),
+                    Err(mpsc::error::TryRecvError::Empty) => break,
+                    Err(mpsc::error::TryRecvError::Disconnected) => return,
+                }
+            }
+            if self.pulse.is_given_up() {
+                return;
+            }
+            if scheduler.is_overdue() {
+                // What was answered in time, while a sibling kept the thread
+                // busy, is taken first.
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+                scheduler.run(&self.lua);
+                scheduler.enforce_deadlines(&self.lua);
+            }
+            if !scheduler.is_idle() {
+                scheduler.run(&self.lua);
+                if self.changed.take() {
+                    self.tell_listening();
+                }
+                // Timers and sockets have their turn between slices.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            scheduler.settle(&self.lua);
+            let due = scheduler.next_deadline();
+            tokio::select! {
+                biased;
+                message = hear.recv() => match message {
+                    Some(message) => self.take(message),
+                    None => return,
+                },
+                () = scheduler.woken() => {}
+                () = async {
+                    match due {
+                        Some(due) => tokio::time::sleep_until(due.into()).await,
+                        None => std::future::pending().await,
+                    }
+                } => {}
+            }
+        }
+    }
+
+    fn take(self: &Rc<Self>, message: Message) {
+        match message {
+            Message::Batch(batch) => self.batch(batch),
+            Message::Cancel(numbers) => {
+                for number in numbers {
+                    let task = self.calls.borrow().get(&number).copied();
+                    if let Some(task) = task {
+                        let words = "cancelled: the call's caller gave up";
+                        let failure = Failure::new(FailureKind::Cancelled, words);
+                        self.host.scheduler.cancel(&self.lua, task, failure);
+                    }
+                }
+            }
+            Message::Command(command) => self.command(command),
+            Message::Event { name, json } => {
+                self.events.fetch_sub(1, Ordering::Relaxed);
+                self.event(name, &json);
+            }
+            Message::Reload(path) => {
+                tokio::task::spawn_local(Rc::clone(self).reload(path));
+            }
+        }
+    }
+
+    // Loading.
+
+    async fn load_all(self: Rc<Self>, left_out: Vec<(PathBuf, String)>) {
+        let settings = Arc::clone(&self.host.settings);
+        let mut paths = settings.paths.clone();
+        for folder in &settings.folders {
+            paths.extend(Place::within(folder));
+        }
+        let mut seen = BTreeSet::new();
+        for path in paths {
+            let place = match Place::of(&path) {
+                Ok(place) => place,
+                Err(words) => {
+                    self.problem(&path, &path.display().to_string(), &Failure::error(words));
+                    continue;
+                }
+            };
+            if !seen.insert(place.main.clone()) {
+                continue;
+            }
+            if let Some((_, why)) = left_out.iter().find(|(main, _)| *main == place.main) {
+                self.problem(&path, &place.name, &Failure::error(why.clone()));
+                continue;
+            }
+            self.load(place).await;
+        }
+        self.publish();
+    }
+
+    /// Loads an extension in the place of the one that came from there before,
+    /// if one did.
+    async fn load(&self, place: Place) {
+        self.pulse.set_loading(Some(place.main.clone()));
+        let (name, main) = (place.name.clone(), place.main.clone());
+        let old = self
+            .host
+            .scripts
+            .borrow()
+            .iter()
+            .find(|script| script.place.main == main)
+            .cloned();
+        let loaded = load::load(&self.lua, &self.host, place, old.as_ref()).await;
+        self.pulse.set_loading(None);
+        self.problems.borrow_mut().retain(|(path, _)| *path != main);
+        match loaded {
+            Ok(script) => {
+                if let Some(old) = old {
+                    self.host
+                        .scripts
+                        .borrow_mut()
+                        .retain(|script| !Rc::ptr_eq(script, &old));
+                    let words = "cancelled: the extension was loaded again";
+                    let failure = Failure::new(FailureKind::Cancelled, words);
+                    self.host
+                        .scheduler
+                        .cancel_script(&self.lua, &old, &failure);
+                }
+                self.host.scripts.borrow_mut().push(script);
+            }
+            Err(failure) => self.problem(&main, &name, &failure),
+        }
+        self.tell_listening();
+    }
+
+    async fn reload(self: Rc<Self>, path: PathBuf) {
+        let place = match Place::of(&path) {
+            Ok(place) => place,
+            Err(words) => {
+                self.problem(&path, &path.display().to_string(), &Failure::error(words));
+                self.publish();
+                return;
+            }
+        };
+        let name = place.name.clone();
+        self.load(place).await;
+        let fine = !self
+            .problems
+            .borrow()
+            .iter()
+            .any(|(_, p)| p.context.iter().any(|(k, v)| k == "extension" && *v == name));
+        if fine {
+            self.host.log.log(&name, crate::Level::Info, "loaded again");
+        }
+        self.publish();
+    }
+
+    fn problem(&self, path: &std::path::Path, name: &str, failure: &Failure) {
+        let text = failure.to_string();
+        self.host.log.log(
+            name,
+            crate::Level::Error,
+            &format!("not loaded: {text}"),
+        );
+        let error = Error::new(ErrorKind::InvalidInput, text)
+            .operation("load a Lua extension")
+            .context("extension", name)
+            .context("file", path.display());
+        self.problems
+            .borrow_mut()
+            .push((path.to_owned(), error.to_data()));
+    }
+
+    fn publish(&self) {
+        let mut snapshot = Snapshot::default();
+        let denied = &self.host.settings.deny_tools;
+        for script in self.host.scripts.borrow().iter() {
+            snapshot.loaded.push(script.name().to_owned());
+            for tool in script.tools.borrow().iter() {
+                if denied.iter().any(|name| tool.spec.name == *name.as_str()) {
+                    let words = "the settings leave this tool out (`deny_tools`)";
+                    let problem = Error::new(ErrorKind::Denied, words)
+                        .context("tool", &tool.spec.name)
+                        .context("extension", script.name());
+                    snapshot.problems.push(problem.to_data());
+                } else {
+                    snapshot.tools.push(tool.spec.clone());
+                }
+            }
+            for command in script.commands.borrow().iter() {
+                snapshot.commands.push(CommandInfo {
+                    name: command.name.clone(),
+                    description: command.description.clone(),
+                    extension: script.name().to_owned(),
+                });
+            }
+        }
+        snapshot.tools.sort_by(|a, b| a.name.cmp(&b.name));
+        snapshot.commands.sort_by(|a, b| a.name.cmp(&b.name));
+        let problems = self.problems.borrow();
+        snapshot
+            .problems
+            .extend(problems.iter().map(|(_, problem)| problem.clone()));
+        self.publish.send_replace(Some(Arc::new(snapshot)));
+    }
+
+    fn tell_listening(&self) {
+        let scripts = self.host.scripts.borrow();
+        let names = scripts
+            .iter()
+            .flat_map(|script| script.listeners.borrow().keys().cloned().collect::<Vec<_>>())
+            .collect();
+        *self
+            .subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    // Calls.
+
+    fn batch(self: &Rc<Self>, batch: Batch) {
+        let open = Rc::new(OpenBatch {
+            left: Cell::new(batch.calls.len()),
+            outcomes: batch.outcomes,
+            done: RefCell::new(Some(batch.done)),
+        });
+        for (number, call) in batch.calls {
+            let id = call.call.id.clone();
+            if let Err(outcome) = self.start(number, call, &open) {
+                open.fill(&id, outcome);
+            }
+        }
+    }
+
+    fn start(
+        self: &Rc<Self>,
+        number: u64,
+        BatchCall { call, context }: BatchCall,
+        batch: &Rc<OpenBatch>,
+    ) -> std::result::Result<(), Result<ToolOutput>> {
+        let fails = |failure: &Failure| Err(Ok(failure.output(&call.name)));
+        let found = self.find_tool(&call.name);
+        let Some((script, handler)) = found else {
+            let error = Error::new(ErrorKind::NotFound, "no Lua extension has this tool")
+                .context("tool", &call.name);
+            return Err(Err(error));
+        };
+        let Some(arguments) = call.arguments_object() else {
+            let words = format!("the arguments are no JSON object: {}", call.arguments.get());
+            return fails(&Failure::error(words));
+        };
+        let arguments = match json::decode(&self.lua, arguments) {
+            Ok(arguments) => arguments,
+            Err(words) => {
+                return fails(&Failure::error(format!("the arguments can't be read: {words}")));
+            }
+        };
+        let now = Instant::now();
+        let deadline = match context.deadline {
+            Some(deadline) => now + deadline.remaining(),
+            None => now + self.host.settings.limits.call(),
+        };
+        let facts = Rc::new(CallFacts {
+            call_id: Some(call.id.as_str().to_owned()),
+            tool: call.name.clone(),
+            thread: Some(context.thread.as_str().to_owned()),
+            turn: Some(context.turn.as_str().to_owned()),
+            deadline: context.deadline,
+            turn_deadline: context.turn_deadline,
+            output: Arc::clone(&context.output),
+            workspace: context.workspace().ok().map(Arc::clone),
+            ended: Cell::new(false),
+        });
+        let (actor, batch) = (Rc::downgrade(self), Rc::clone(batch));
+        let (id, name, ended) = (call.id.clone(), call.name.clone(), Rc::clone(&facts));
+        let limits = self.host.json_limits();
+        let on_end = Box::new(move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
+            ended.ended.set(true);
+            if let Some(actor) = actor.upgrade() {
+                actor.calls.borrow_mut().remove(&number);
+            }
+            let outcome = outcome
+                .and_then(|values| result::output(lua, &values, &limits).map_err(Failure::error));
+            let output = outcome.unwrap_or_else(|failure| failure.output(&name));
+            batch.fill(&id, Ok(output));
+        });
+        let arguments = (arguments, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
+        let spawned = arguments.and_then(|arguments| {
+            self.host.scheduler.spawn(
+                &self.lua,
+                NewTask {
+                    what: format!("the tool `{}`", call.name),
+                    script,
+                    call: Some(facts),
+                    function: handler,
+                    arguments,
+                    deadline: Some(deadline),
+                    on_end,
+                },
+            )
+        });
+        match spawned {
+            Ok(task) => {
+                self.calls.borrow_mut().insert(number, task);
+                Ok(())
+            }
+            Err(error) => fails(&Failure::from_error(&error)),
+        }
+    }
+
+    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, mlua::Function)> {
+        if self.host.settings.deny_tools.iter().any(|tool| tool == name) {
+            return None;
+        }
+        self.host.scripts.borrow().iter().find_map(|script| {
+            let tools = script.tools.borrow();
+            let tool = tools.iter().find(|tool| tool.spec.name == *name)?;
+            Some((Rc::clone(script), tool.handler.clone()))
+        })
+    }
+
+    fn command(self: &Rc<Self>, call: CommandCall) {
+        let found = self.host.scripts.borrow().iter().find_map(|script| {
+            let commands = script.commands.borrow();
+            let command = commands.iter().find(|command| command.name == call.name)?;
+            Some((Rc::clone(script), command.handler.clone()))
+        });
+        let Some((script, handler)) = found else {
+            let words = format!("no Lua extension has the command `{}`", call.name);
+            call.done.send(Err(Failure::error(words))).ok();
+            return;
+        };
+        let facts = Rc::new(CallFacts {
+            call_id: None,
+            tool: call.name.clone(),
+            thread: call.facts.thread,
+            turn: None,
+            deadline: None,
+            turn_deadline: None,
+            output: Arc::new(haft_api::NoOutput),
+            workspace: None,
+            ended: Cell::new(false),
+        });
+        let (number, actor, done) = (call.number, Rc::downgrade(self), call.done);
+        let done = Rc::new(RefCell::new(Some(done)));
+        let finish = Rc::clone(&done);
+        let ended = Rc::clone(&facts);
+        let on_end = Box::new(move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
+            ended.ended.set(true);
+            if let Some(actor) = actor.upgrade() {
+                actor.calls.borrow_mut().remove(&number);
+            }
+            let outcome = outcome.map(|values| match values.front() {
+                None | Some(Value::Nil) => None,
+                Some(value) => value.to_string().ok(),
+            });
+            if let Some(done) = finish.borrow_mut().take() {
+                done.send(outcome).ok();
+            }
+        });
+        let text = call.text;
+        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
+        let spawned = arguments.and_then(|arguments| {
+            self.host.scheduler.spawn(
+                &self.lua,
+                NewTask {
+                    what: format!("the command `{}`", call.name),
+                    script,
+                    call: Some(facts),
+                    function: handler,
+                    arguments,
+                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
+                    on_end,
+                },
+            )
+        });
+        match spawned {
+            Ok(task) => {
+                self.calls.borrow_mut().insert(number, task);
+            }
+            Err(error) => {
+                if let Some(done) = done.borrow_mut().take() {
+                    done.send(Err(Failure::from_error(&error))).ok();
+                }
+            }
+        }
+    }
+
+    fn event(&self, name: &str, text: &str) {
+        let scripts = self.host.scripts.borrow().clone();
+        for script in scripts {
+            let listeners = script.listeners.borrow().get(name).cloned();
+            for listener in listeners.unwrap_or_default() {
+                let event = match json::decode(&self.lua, text) {
+                    Ok(event) => MultiValue::from_iter([event]),
+                    Err(words) => {
+                        let words = format!("the event {name} can't be passed on: {words}");
+                        script.say(crate::Level::Error, &words);
+                        break;
+                    }
+                };
+                let what = format!("the listener to `{name}`");
+                self.host
+                    .call_back(&self.lua, &script, &what, &listener, event);
+            }
+        }
+    }
+}
+
+/// A batch whose calls haven't all ended.
+struct OpenBatch {
+    left: Cell<usize>,
+    outcomes: Arc<dyn BatchOutcomes>,
+    done: RefCell<Option<oneshot::Sender<()>>>,
+}
+
+impl OpenBatch {
+    fn fill(&self, call: &CallId, outcome: Result<ToolOutput>) {
+        self.outcomes.complete(call, outcome);
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0
+            && let Some(done) = self.done.borrow_mut().take()
+        {
+            // Nobody waits any more where the batch was cancelled.
+            done.send(()).ok();
+        }
+    }
+}
+
+/// The host's id.
+pub(crate) fn id() -> Result<ExtensionId> {
+    ExtensionId::new("lua")
+}

@@ -241,7 +241,7 @@ async fn a_tools_own_time_limit_cuts_it_and_keeps_its_output() {
 
 #[tokio::test]
 async fn a_tool_without_output_still_has_a_result() {
-    let tool = FnTool::new("quiet", |_, _| async { Ok(ToolOutput::text("")) });
+    let tool = FnTool::new("quiet", |_, _| async { Ok(ToolOutput::text(" \n")) });
     let started = World::new([Round::new().call("c", "quiet", "{}")])
         .tool(tool)
         .start();

@@ -128,6 +128,7 @@ impl Running {
                 failure(&mut parts, text)
             }
         };
+        parts.retain(|part| part.as_text().is_none_or(|text| !text.trim().is_empty()));
         if parts.is_empty() {
             parts.push(Part::text("(no output)"));
         }

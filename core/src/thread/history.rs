@@ -18,6 +18,10 @@ use super::arguments;
 /// A process-wide source of generations: equal ones must mean equal prefixes.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
+/// Longest call id that every provider takes: OpenAI's Chat Completions refuse
+/// longer ones.
+const WIRE_ID: usize = 40;
+
 /// A call that waits for its result, or has it but not yet its turn.
 struct OpenCall {
     call: ToolCall,
@@ -100,7 +104,9 @@ impl ThreadHistory {
 
     /// The provider's id if it is fit for every wire and wasn't used before.
     fn own_id(&mut self, given: Option<&str>, batch: &mut HashSet<CallId>) -> CallId {
-        let given = given.and_then(|id| CallId::new(id).ok());
+        let given = given
+            .filter(|id| id.len() <= WIRE_ID)
+            .and_then(|id| CallId::new(id).ok());
         if let Some(id) = given.filter(|id| !self.used_ids.contains(id) && !batch.contains(id)) {
             batch.insert(id.clone());
             return id;
@@ -135,7 +141,7 @@ impl ThreadHistory {
                 Item::UserMessage { parts } if !has_content(parts) => {
                     return Err(invalid("an empty message", item));
                 }
-                Item::AssistantMessage { text, .. } if text.is_empty() => {
+                Item::AssistantMessage { text, .. } if text.trim().is_empty() => {
                     return Err(invalid("an empty message", item));
                 }
                 Item::AssistantMessage { .. } | Item::Reasoning { .. } | Item::ToolCall(_)
@@ -202,8 +208,10 @@ impl ThreadHistory {
     }
 }
 
+/// Some providers refuse text that is white space only as they do no text.
 fn has_content(parts: &[Part]) -> bool {
-    !parts.is_empty() && parts.iter().all(|part| part.as_text() != Some(""))
+    let blank = |part: &Part| part.as_text().is_some_and(|text| text.trim().is_empty());
+    !parts.is_empty() && !parts.iter().any(blank)
 }
 
 fn invalid(what: &str, item: &Item) -> Error {
@@ -264,6 +272,10 @@ mod tests {
         check(&["", "", "x", "x"], &["call_1", "call_2", "x", "call_3"]);
         check(&["call_1", ""], &["call_1", "call_2"]);
         check(&["bad id!", "toolu_01-A"], &["call_1", "toolu_01-A"]);
+        check(
+            &[&"x".repeat(41), &"y".repeat(40)],
+            &["call_1", &"y".repeat(40)],
+        );
     }
 
     #[test]

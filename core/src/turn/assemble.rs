@@ -71,7 +71,7 @@ impl Assembler {
 
     fn close(&mut self, state: Option<ProviderState>) {
         let item = match std::mem::take(&mut self.open) {
-            Open::Text(text) if !text.is_empty() => Item::AssistantMessage { text, state },
+            Open::Text(text) if !text.trim().is_empty() => Item::AssistantMessage { text, state },
             Open::Reasoning(text) if !text.is_empty() || state.is_some() => {
                 Item::Reasoning { text, state }
             }
@@ -180,7 +180,7 @@ mod tests {
             &["thought x"],
         );
         check(
-            vec![text(""), EngineEvent::ReasoningEnd { state: None }],
+            vec![text(" \n"), EngineEvent::ReasoningEnd { state: None }],
             &[],
         );
     }

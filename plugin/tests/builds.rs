@@ -3,6 +3,7 @@
 //! each way of building one.
 //!
 //! The builds that take long are made if `HAFT_PLUGIN_BUILDS` is `all`.
+#![allow(clippy::print_stderr, reason = "a test that can't run says so")]
 
 use std::sync::Arc;
 

@@ -57,6 +57,7 @@ layout! {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "a test that can't run says so")]
 fn the_header_says_the_same() {
     if cfg!(miri) {
         eprintln!("skipped: Miri can't run a C compiler");

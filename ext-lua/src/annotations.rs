@@ -6,40 +6,180 @@ pub(crate) type Entry = (&'static str, &'static str, &'static str, &'static str)
 
 /// All functions, by name.
 pub(crate) const FUNCTIONS: &[Entry] = &[
-    ("base64.decode", "text: string", "string", "Bytes from standard base64."),
-    ("base64.encode", "bytes: string", "string", "Bytes as standard base64."),
-    ("fs.list", "path: string", "haft.Entry[]", "Lists a folder, by name. Waits."),
-    ("fs.make_dir", "path: string", "", "Makes a folder and those above it. Waits."),
-    ("fs.read", "path: string, options?: haft.ReadOptions", "string", "Reads a file. Waits."),
-    ("fs.remove", "path: string", "", "Removes a file or an empty folder. Waits."),
-    ("fs.stat", "path: string", "haft.Stat?", "What is known of a file; nil if it isn't there. Waits."),
-    ("fs.write", "path: string, text: string, options?: haft.WriteOptions", "", "Writes a whole file. Waits."),
-    ("http.get", "url: string|haft.Request, options?: haft.Request", "haft.Response", "Makes a GET request. Waits."),
-    ("http.post", "url: string|haft.Request, options?: haft.Request", "haft.Response", "Makes a POST request. Waits."),
-    ("http.request", "url: string|haft.Request, options?: haft.Request", "haft.Response", "Makes a request. Waits."),
-    ("image", "image: { media_type: string, data?: string, bytes?: string }", "haft.Part", "A picture as a part of a result."),
-    ("json.array", "table?: table, n?: integer", "table", "Marks a table as an array of `n` places; holes become null."),
+    (
+        "base64.decode",
+        "text: string",
+        "string",
+        "Bytes from standard base64.",
+    ),
+    (
+        "base64.encode",
+        "bytes: string",
+        "string",
+        "Bytes as standard base64.",
+    ),
+    (
+        "fs.list",
+        "path: string",
+        "haft.Entry[]",
+        "Lists a folder, by name. Waits.",
+    ),
+    (
+        "fs.make_dir",
+        "path: string",
+        "",
+        "Makes a folder and those above it. Waits.",
+    ),
+    (
+        "fs.read",
+        "path: string, options?: haft.ReadOptions",
+        "string",
+        "Reads a file. Waits.",
+    ),
+    (
+        "fs.remove",
+        "path: string",
+        "",
+        "Removes a file or an empty folder. Waits.",
+    ),
+    (
+        "fs.stat",
+        "path: string",
+        "haft.Stat?",
+        "What is known of a file; nil if it isn't there. Waits.",
+    ),
+    (
+        "fs.write",
+        "path: string, text: string, options?: haft.WriteOptions",
+        "",
+        "Writes a whole file. Waits.",
+    ),
+    (
+        "http.get",
+        "url: string|haft.Request, options?: haft.Request",
+        "haft.Response",
+        "Makes a GET request. Waits.",
+    ),
+    (
+        "http.post",
+        "url: string|haft.Request, options?: haft.Request",
+        "haft.Response",
+        "Makes a POST request. Waits.",
+    ),
+    (
+        "http.request",
+        "url: string|haft.Request, options?: haft.Request",
+        "haft.Response",
+        "Makes a request. Waits.",
+    ),
+    (
+        "image",
+        "image: { media_type: string, data?: string, bytes?: string }",
+        "haft.Part",
+        "A picture as a part of a result.",
+    ),
+    (
+        "json.array",
+        "table?: table, n?: integer",
+        "table",
+        "Marks a table as an array of `n` places; holes become null.",
+    ),
     ("json.decode", "text: string", "any", "Reads JSON."),
-    ("json.encode", "value: any", "string", "Writes JSON, keys sorted."),
-    ("json.object", "table?: table", "table", "Marks a table as an object; numbers as keys become strings."),
-    ("json_part", "value: any", "haft.Part", "A value as a part of a result."),
+    (
+        "json.encode",
+        "value: any",
+        "string",
+        "Writes JSON, keys sorted.",
+    ),
+    (
+        "json.object",
+        "table?: table",
+        "table",
+        "Marks a table as an object; numbers as keys become strings.",
+    ),
+    (
+        "json_part",
+        "value: any",
+        "haft.Part",
+        "A value as a part of a result.",
+    ),
     ("log.debug", "...: any", "", "A message for the author."),
     ("log.error", "...: any", "", "A message: something failed."),
     ("log.info", "...: any", "", "A message."),
-    ("log.warn", "...: any", "", "A message: something isn't as it should be."),
-    ("now", "", "number", "Milliseconds since the extension was loaded."),
-    ("on", "event: haft.Event, listener: fun(event: table)", "", "Listens to an event of the runtime."),
-    ("process.output", "command: string|haft.Command", "haft.Output", "Runs a program to its end. Waits."),
-    ("process.run", "command: string|haft.Command", "haft.Output", "The same as `process.output`. Waits."),
-    ("process.spawn", "command: string|haft.Command", "haft.Process", "Starts a program. Waits for its start."),
-    ("register_command", "command: haft.CommandSpec", "", "Registers a slash command. Only while the extension loads."),
-    ("register_tool", "tool: haft.ToolSpec", "", "Registers a tool. Only while the extension loads."),
+    (
+        "log.warn",
+        "...: any",
+        "",
+        "A message: something isn't as it should be.",
+    ),
+    (
+        "now",
+        "",
+        "number",
+        "Milliseconds since the extension was loaded.",
+    ),
+    (
+        "on",
+        "event: haft.Event, listener: fun(event: table)",
+        "",
+        "Listens to an event of the runtime.",
+    ),
+    (
+        "process.output",
+        "command: string|haft.Command",
+        "haft.Output",
+        "Runs a program to its end. Waits.",
+    ),
+    (
+        "process.run",
+        "command: string|haft.Command",
+        "haft.Output",
+        "The same as `process.output`. Waits.",
+    ),
+    (
+        "process.spawn",
+        "command: string|haft.Command",
+        "haft.Process",
+        "Starts a program. Waits for its start.",
+    ),
+    (
+        "register_command",
+        "command: haft.CommandSpec",
+        "",
+        "Registers a slash command. Only while the extension loads.",
+    ),
+    (
+        "register_tool",
+        "tool: haft.ToolSpec",
+        "",
+        "Registers a tool. Only while the extension loads.",
+    ),
     ("sleep", "ms: number", "", "Waits so many milliseconds."),
-    ("state.get", "key: string", "any", "A value that was kept, or nil."),
+    (
+        "state.get",
+        "key: string",
+        "any",
+        "A value that was kept, or nil.",
+    ),
     ("state.keys", "", "string[]", "The keys of what is kept."),
-    ("state.set", "key: string, value: any", "", "Keeps a value beyond the host's life; nil forgets it. Waits."),
-    ("text", "text: string", "haft.Part", "A text as a part of a result."),
-    ("tool", "tool: haft.ToolSpec", "haft.ToolSpec", "The table of a tool, for a file that returns it."),
+    (
+        "state.set",
+        "key: string, value: any",
+        "",
+        "Keeps a value beyond the host's life; nil forgets it. Waits.",
+    ),
+    (
+        "text",
+        "text: string",
+        "haft.Part",
+        "A text as a part of a result.",
+    ),
+    (
+        "tool",
+        "tool: haft.ToolSpec",
+        "haft.ToolSpec",
+        "The table of a tool, for a file that returns it.",
+    ),
 ];
 
 const CLASSES: &str = r#"---@meta
@@ -197,6 +337,12 @@ mod tests {
         let lua = mlua::Lua::new();
         lua.load(annotations()).exec().unwrap();
         let declared: mlua::Table = lua.globals().get("haft").unwrap();
-        assert!(declared.get::<mlua::Table>("fs").unwrap().contains_key("read").unwrap());
+        assert!(
+            declared
+                .get::<mlua::Table>("fs")
+                .unwrap()
+                .contains_key("read")
+                .unwrap()
+        );
     }
 }

@@ -155,6 +155,9 @@ pub(crate) fn options(lua: &Lua, value: Option<Value>) -> Result<Table, String> 
     match value {
         None | Some(Value::Nil) => lua.create_table().map_err(|e| e.to_string()),
         Some(Value::Table(table)) => Ok(table),
-        Some(other) => Err(format!("options must be a table, got {}", other.type_name())),
+        Some(other) => Err(format!(
+            "options must be a table, got {}",
+            other.type_name()
+        )),
     }
 }

@@ -95,7 +95,10 @@ impl Grants {
             let Some(words) = line.strip_prefix("@grants") else {
                 continue;
             };
-            for word in words.split([' ', ',', '\t']).filter(|word| !word.is_empty()) {
+            for word in words
+                .split([' ', ',', '\t'])
+                .filter(|word| !word.is_empty())
+            {
                 let (name, value) = match word.split_once('=') {
                     Some((name, value)) => (name, Some(value)),
                     None => (word, None),
@@ -142,7 +145,9 @@ impl Grants {
     }
 
     pub(crate) fn check_process(&self, extension: &str, program: &str) -> Result<(), String> {
-        let name = Path::new(program).file_name().and_then(|name| name.to_str());
+        let name = Path::new(program)
+            .file_name()
+            .and_then(|name| name.to_str());
         let plain = !program.contains('/');
         match self
             .process
@@ -154,7 +159,10 @@ impl Grants {
     }
 
     pub(crate) fn check_network(&self, extension: &str, host: &str) -> Result<(), String> {
-        match self.network.allows(|entry| entry.eq_ignore_ascii_case(host)) {
+        match self
+            .network
+            .allows(|entry| entry.eq_ignore_ascii_case(host))
+        {
             true => Ok(()),
             false => Err(lacks(extension, "network", host)),
         }
@@ -221,7 +229,10 @@ mod tests {
         assert!(grants.check_process("x", "/tmp/git").is_err());
         assert!(grants.check_env("x", "PATH").unwrap_err().contains("`env`"));
         let wrong = Grants::declared("--@grants all\n").unwrap_err();
-        assert!(wrong.contains("line 1") && wrong.contains("`all`"), "{wrong}");
+        assert!(
+            wrong.contains("line 1") && wrong.contains("`all`"),
+            "{wrong}"
+        );
     }
 
     #[test]
@@ -245,8 +256,20 @@ mod tests {
         check("in/../new", false);
         check("in/out/passwd", false);
         check("in/dangling", false);
-        assert!(grants.check_path("x", &root.join("own/a"), false, &own).is_ok());
-        assert!(grants.check_path("x", &root.join("in/a"), false, &own).is_ok());
-        assert!(grants.check_path("x", &root.join("else"), false, &own).is_err());
+        assert!(
+            grants
+                .check_path("x", &root.join("own/a"), false, &own)
+                .is_ok()
+        );
+        assert!(
+            grants
+                .check_path("x", &root.join("in/a"), false, &own)
+                .is_ok()
+        );
+        assert!(
+            grants
+                .check_path("x", &root.join("else"), false, &own)
+                .is_err()
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,7 +112,10 @@ impl LuaHost {
     /// The state's thread, started if there is none.
     fn worker(&self) -> Result<Arc<Worker>> {
         let mut current = lock(&self.inner.current);
-        if let Some(worker) = current.as_ref().filter(|worker| !worker.lost.is_cancelled()) {
+        if let Some(worker) = current
+            .as_ref()
+            .filter(|worker| !worker.lost.is_cancelled())
+        {
             return Ok(Arc::clone(worker));
         }
         let stuck = self.inner.given_up.load(Ordering::Relaxed);
@@ -335,6 +338,7 @@ pub(crate) struct Running {
     host: LuaHost,
     worker: Arc<Worker>,
     numbers: Vec<u64>,
+    over: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -343,7 +347,13 @@ impl Running {
             host: host.clone(),
             worker: Arc::clone(worker),
             numbers,
+            over: Arc::default(),
         }
+    }
+
+    /// Becomes true when the calls' caller is gone.
+    pub(crate) fn over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.over)
     }
 
     pub(crate) fn finish(&mut self) {
@@ -353,6 +363,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
         if self.numbers.is_empty() {
             return;
         }

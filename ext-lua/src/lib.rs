@@ -13,8 +13,8 @@ mod grants;
 mod host;
 mod json;
 mod load;
-mod luv;
 mod log;
+mod luv;
 mod pulse;
 mod registration;
 #[cfg(feature = "reload")]
@@ -35,6 +35,6 @@ pub use extension::LuaExtension;
 pub use failure::{Failure, FailureKind};
 pub use grants::{Grant, Grants};
 pub use host::LuaHost;
-pub use scaffold::scaffold;
 pub use log::{Level, LogSink, StderrLog};
+pub use scaffold::scaffold;
 pub use worker::CommandInfo;

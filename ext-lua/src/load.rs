@@ -30,9 +30,8 @@ pub(crate) async fn load(
         .map_err(|e| Failure::error(format!("{}: {e}", place.main.display())))?;
     let grants = match host.settings.grants.get(&place.name) {
         Some(grants) => grants.clone(),
-        None => Grants::declared(&String::from_utf8_lossy(&source)).map_err(|e| {
-            Failure::error(format!("{}: {e}", place.chunk_name(&place.main)))
-        })?,
+        None => Grants::declared(&String::from_utf8_lossy(&source))
+            .map_err(|e| Failure::error(format!("{}: {e}", place.chunk_name(&place.main))))?,
     };
     let taken = taken(host, old);
     let name = place.chunk_name(&place.main);
@@ -214,7 +213,9 @@ pub(crate) fn add_command(script: &Script, taken: &Taken, table: &Table) -> Resu
     let command = registration::command(table)?;
     let name = &command.name;
     if let Some((_, of)) = taken.commands.iter().find(|(taken, _)| taken == name) {
-        return Err(format!("the extension `{of}` has a command `{name}` already"));
+        return Err(format!(
+            "the extension `{of}` has a command `{name}` already"
+        ));
     }
     let mut commands = script.commands.borrow_mut();
     if commands.iter().any(|other| other.name == command.name) {

@@ -62,9 +62,7 @@ impl Loop {
                         values.push_front(mlua::Value::Nil);
                         Ok(values)
                     }
-                    Err(message) => {
-                        mlua::IntoLuaMulti::into_lua_multi(message, lua)
-                    }
+                    Err(message) => mlua::IntoLuaMulti::into_lua_multi(message, lua),
                 });
             }
             drop(open);

@@ -247,7 +247,7 @@ local function environment(own)
   package.loaded._G = env
   function package.searchpath(name, path, sep, rep)
     local tried = {}
-    name = name:gsub("%" .. (sep or "."), (rep or "/"):gsub("%%", "%%%%"))
+    name = name:gsub("%" .. (sep or "."), ((rep or "/"):gsub("%%", "%%%%")))
     for template in path:gmatch("[^;]+") do
       local file = template:gsub("?", (name:gsub("%%", "%%%%")))
       if own.module_exists(file) then return file end

@@ -41,7 +41,11 @@ pub(crate) fn tool(lua: &Lua, table: &Table) -> Result<ScriptTool, String> {
     match table.raw_get("timeout_ms").unwrap_or(Value::Nil) {
         Value::Nil => {}
         Value::Integer(ms) if ms > 0 => spec = spec.timeout_ms(ms.unsigned_abs()),
-        _ => return Err(format!("{what}: field `timeout_ms` must be a positive integer")),
+        _ => {
+            return Err(format!(
+                "{what}: field `timeout_ms` must be a positive integer"
+            ));
+        }
     }
     Ok(ScriptTool { spec, handler })
 }

@@ -61,26 +61,24 @@ impl Watch {
             folders: real(&settings.folders),
         };
         let (send, changes) = mpsc::channel();
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
-            if matches!(event.kind, EventKind::Access(_)) {
-                return;
-            }
-            for path in event.paths {
-                // Nobody listens any more once the watch ends.
-                send.send(path).ok();
-            }
-        })
-        .map_err(|e| e.to_string())?;
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                let Ok(event) = event else { return };
+                if matches!(event.kind, EventKind::Access(_)) {
+                    return;
+                }
+                for path in event.paths {
+                    // Nobody listens any more once the watch ends.
+                    send.send(path).ok();
+                }
+            })
+            .map_err(|e| e.to_string())?;
         for place in &watched.places {
             // A file is replaced as often as it is written: its folder tells of
             // both.
             let (folder, mode) = match place.is_dir() {
                 true => (place.as_path(), RecursiveMode::Recursive),
-                false => (
-                    place.parent().unwrap_or(place),
-                    RecursiveMode::NonRecursive,
-                ),
+                false => (place.parent().unwrap_or(place), RecursiveMode::NonRecursive),
             };
             watcher.watch(folder, mode).map_err(|e| e.to_string())?;
         }

@@ -51,10 +51,7 @@ fn is_wrapped(table: &Table) -> bool {
 fn wrapped(lua: &Lua, table: &Table, limits: &json::Limits) -> Result<ToolOutput, String> {
     let content = parts_of(lua, &field(table, &["content"]), limits)?;
     let mut output = ToolOutput::parts(content);
-    output.is_error = matches!(
-        field(table, &["is_error", "isError"]),
-        Value::Boolean(true)
-    );
+    output.is_error = matches!(field(table, &["is_error", "isError"]), Value::Boolean(true));
     Ok(output)
 }
 

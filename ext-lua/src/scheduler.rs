@@ -383,7 +383,8 @@ impl Scheduler {
 
     fn suspended(&self, task: &Rc<Task>, values: &MultiValue) {
         let marked = |mark: LightUserData| {
-            values.len() == 1 && matches!(values.front(), Some(Value::LightUserData(m)) if *m == mark)
+            values.len() == 1
+                && matches!(values.front(), Some(Value::LightUserData(m)) if *m == mark)
         };
         if self.hook_yielded.take() || marked(preempt_mark()) {
             self.push(Rc::clone(task), Wake::Continue);

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result, ToolSource,
-    ToolSpec, async_trait,
+    BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result,
+    ToolSource, ToolSpec, async_trait,
 };
 use tokio::sync::oneshot;
 
@@ -51,6 +51,7 @@ impl ToolSource for LuaHost {
         worker.say(Message::Batch(Batch {
             calls,
             outcomes: Arc::clone(&outcomes),
+            over: running.over(),
             done,
         }));
         let whole = tokio::select! {

@@ -126,7 +126,8 @@ fn offer(lua: &Lua, to: &Table) -> mlua::Result<()> {
     let doomed =
         lua.create_function(|lua, ()| Ok(scheduler(lua).is_some_and(|s| s.doom_text().is_some())))?;
     to.set("doomed", doomed)?;
-    let doom_text = lua.create_function(|lua, ()| Ok(scheduler(lua).and_then(|s| s.doom_text())))?;
+    let doom_text =
+        lua.create_function(|lua, ()| Ok(scheduler(lua).and_then(|s| s.doom_text())))?;
     to.set("doom_text", doom_text)?;
     let abandon = lua.create_function(|lua, ()| {
         if let Some(scheduler) = scheduler(lua) {
@@ -186,9 +187,8 @@ fn trace(lua: &Lua, level: usize) -> String {
         return String::new();
     };
     let text = text.to_string_lossy();
-    let shown = |line: &&str| {
-        !line.starts_with("\t[host]:") && !line.contains("in function 'xpcall'")
-    };
+    let shown =
+        |line: &&str| !line.starts_with("\t[host]:") && !line.contains("in function 'xpcall'");
     text.lines().filter(shown).collect::<Vec<_>>().join("\n")
 }
 
@@ -222,7 +222,10 @@ fn getinfo(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
             table.set("source", info.source.clone())?;
             table.set("short_src", info.short_src.or(info.source))?;
             table.set("linedefined", info.line_defined.map_or(-1, as_line))?;
-            table.set("lastlinedefined", info.last_line_defined.map_or(-1, as_line))?;
+            table.set(
+                "lastlinedefined",
+                info.last_line_defined.map_or(-1, as_line),
+            )?;
             table.set("func", function)?;
         }
         Some(Value::Integer(level)) => {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -46,6 +46,8 @@ pub(crate) enum Message {
 pub(crate) struct Batch {
     pub(crate) calls: Vec<(u64, BatchCall)>,
     pub(crate) outcomes: Arc<dyn BatchOutcomes>,
+    /// True once nobody waits for outcomes any more.
+    pub(crate) over: Arc<AtomicBool>,
     pub(crate) done: oneshot::Sender<()>,
 }
 
@@ -364,9 +366,7 @@ impl Actor {
                         .retain(|script| !Rc::ptr_eq(script, &old));
                     let words = "cancelled: the extension was loaded again";
                     let failure = Failure::new(FailureKind::Cancelled, words);
-                    self.host
-                        .scheduler
-                        .cancel_script(&self.lua, &old, &failure);
+                    self.host.scheduler.cancel_script(&self.lua, &old, &failure);
                 }
                 self.host.scripts.borrow_mut().push(script);
             }
@@ -386,11 +386,11 @@ impl Actor {
         };
         let name = place.name.clone();
         self.load(place).await;
-        let fine = !self
-            .problems
-            .borrow()
-            .iter()
-            .any(|(_, p)| p.context.iter().any(|(k, v)| k == "extension" && *v == name));
+        let fine = !self.problems.borrow().iter().any(|(_, p)| {
+            p.context
+                .iter()
+                .any(|(k, v)| k == "extension" && *v == name)
+        });
         if fine {
             self.host.log.log(&name, crate::Level::Info, "loaded again");
         }
@@ -399,11 +399,9 @@ impl Actor {
 
     fn problem(&self, path: &std::path::Path, name: &str, failure: &Failure) {
         let text = failure.to_string();
-        self.host.log.log(
-            name,
-            crate::Level::Error,
-            &format!("not loaded: {text}"),
-        );
+        self.host
+            .log
+            .log(name, crate::Level::Error, &format!("not loaded: {text}"));
         let error = Error::new(ErrorKind::InvalidInput, text)
             .operation("load a Lua extension")
             .context("extension", name)
@@ -450,7 +448,14 @@ impl Actor {
         let scripts = self.host.scripts.borrow();
         let names = scripts
             .iter()
-            .flat_map(|script| script.listeners.borrow().keys().cloned().collect::<Vec<_>>())
+            .flat_map(|script| {
+                script
+                    .listeners
+                    .borrow()
+                    .keys()
+                    .cloned()
+                    .collect::<Vec<_>>()
+            })
             .collect();
         *self
             .subscribed
@@ -464,6 +469,7 @@ impl Actor {
         let open = Rc::new(OpenBatch {
             left: Cell::new(batch.calls.len()),
             outcomes: batch.outcomes,
+            over: batch.over,
             done: RefCell::new(Some(batch.done)),
         });
         for (number, call) in batch.calls {
@@ -494,7 +500,9 @@ impl Actor {
         let arguments = match json::decode(&self.lua, arguments) {
             Ok(arguments) => arguments,
             Err(words) => {
-                return fails(&Failure::error(format!("the arguments can't be read: {words}")));
+                return fails(&Failure::error(format!(
+                    "the arguments can't be read: {words}"
+                )));
             }
         };
         let now = Instant::now();
@@ -516,16 +524,19 @@ impl Actor {
         let (actor, batch) = (Rc::downgrade(self), Rc::clone(batch));
         let (id, name, ended) = (call.id.clone(), call.name.clone(), Rc::clone(&facts));
         let limits = self.host.json_limits();
-        let on_end = Box::new(move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-            ended.ended.set(true);
-            if let Some(actor) = actor.upgrade() {
-                actor.calls.borrow_mut().remove(&number);
-            }
-            let outcome = outcome
-                .and_then(|values| result::output(lua, &values, &limits).map_err(Failure::error));
-            let output = outcome.unwrap_or_else(|failure| failure.output(&name));
-            batch.fill(&id, Ok(output));
-        });
+        let on_end = Box::new(
+            move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
+                ended.ended.set(true);
+                if let Some(actor) = actor.upgrade() {
+                    actor.calls.borrow_mut().remove(&number);
+                }
+                let outcome = outcome.and_then(|values| {
+                    result::output(lua, &values, &limits).map_err(Failure::error)
+                });
+                let output = outcome.unwrap_or_else(|failure| failure.output(&name));
+                batch.fill(&id, Ok(output));
+            },
+        );
         let arguments = (arguments, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
         let spawned = arguments.and_then(|arguments| {
             self.host.scheduler.spawn(
@@ -551,7 +562,13 @@ impl Actor {
     }
 
     fn find_tool(&self, name: &str) -> Option<(Rc<Script>, mlua::Function)> {
-        if self.host.settings.deny_tools.iter().any(|tool| tool == name) {
+        if self
+            .host
+            .settings
+            .deny_tools
+            .iter()
+            .any(|tool| tool == name)
+        {
             return None;
         }
         self.host.scripts.borrow().iter().find_map(|script| {
@@ -587,19 +604,21 @@ impl Actor {
         let done = Rc::new(RefCell::new(Some(done)));
         let finish = Rc::clone(&done);
         let ended = Rc::clone(&facts);
-        let on_end = Box::new(move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-            ended.ended.set(true);
-            if let Some(actor) = actor.upgrade() {
-                actor.calls.borrow_mut().remove(&number);
-            }
-            let outcome = outcome.map(|values| match values.front() {
-                None | Some(Value::Nil) => None,
-                Some(value) => value.to_string().ok(),
-            });
-            if let Some(done) = finish.borrow_mut().take() {
-                done.send(outcome).ok();
-            }
-        });
+        let on_end = Box::new(
+            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
+                ended.ended.set(true);
+                if let Some(actor) = actor.upgrade() {
+                    actor.calls.borrow_mut().remove(&number);
+                }
+                let outcome = outcome.map(|values| match values.front() {
+                    None | Some(Value::Nil) => None,
+                    Some(value) => value.to_string().ok(),
+                });
+                if let Some(done) = finish.borrow_mut().take() {
+                    done.send(outcome).ok();
+                }
+            },
+        );
         let text = call.text;
         let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
         let spawned = arguments.and_then(|arguments| {
@@ -653,12 +672,15 @@ impl Actor {
 struct OpenBatch {
     left: Cell<usize>,
     outcomes: Arc<dyn BatchOutcomes>,
+    over: Arc<AtomicBool>,
     done: RefCell<Option<oneshot::Sender<()>>>,
 }
 
 impl OpenBatch {
     fn fill(&self, call: &CallId, outcome: Result<ToolOutput>) {
-        self.outcomes.complete(call, outcome);
+        if !self.over.load(Ordering::Relaxed) {
+            self.outcomes.complete(call, outcome);
+        }
         self.left.set(self.left.get().saturating_sub(1));
         if self.left.get() == 0
             && let Some(done) = self.done.borrow_mut().take()

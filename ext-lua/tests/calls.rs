@@ -11,7 +11,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn state_lives_across_calls_and_batches() {
-    let text = format!("local n = 0\n{}", tool("count", "n = n + 1 return tostring(n)"));
+    let text = format!(
+        "local n = 0\n{}",
+        tool("count", "n = n + 1 return tostring(n)")
+    );
     let (_world, host) = script(&text);
     let outcomes = batch(&host, &[("count", "{}"), ("count", "{}"), ("count", "{}")]).await;
     let texts: Vec<_> = outcomes.iter().map(|o| o.text.as_str()).collect();
@@ -39,30 +42,66 @@ async fn one_that_raises_leaves_its_siblings_alone() {
         + &tool("bad", "local t = nil\nreturn t.x")
         + &tool("thrown", "error({ code = 7, message = 'no luck' })");
     let (_world, host) = script(&text);
-    let outcomes = batch(&host, &[("good", "{}"), ("bad", "{}"), ("thrown", "{}"), ("good", "{}")]).await;
-    assert_eq!((outcomes[0].text.as_str(), outcomes[0].is_error), ("fine", false));
-    assert_eq!((outcomes[3].text.as_str(), outcomes[3].is_error), ("fine", false));
+    let outcomes = batch(
+        &host,
+        &[
+            ("good", "{}"),
+            ("bad", "{}"),
+            ("thrown", "{}"),
+            ("good", "{}"),
+        ],
+    )
+    .await;
+    assert_eq!(
+        (outcomes[0].text.as_str(), outcomes[0].is_error),
+        ("fine", false)
+    );
+    assert_eq!(
+        (outcomes[3].text.as_str(), outcomes[3].is_error),
+        ("fine", false)
+    );
     let bad = &outcomes[1];
     assert!(bad.is_error);
-    for words in ["`bad`", "t.lua:", "attempt to index a nil value", "stack traceback"] {
+    for words in [
+        "`bad`",
+        "t.lua:",
+        "attempt to index a nil value",
+        "stack traceback",
+    ] {
         assert!(bad.text.contains(words), "{words}: {}", bad.text);
     }
     let thrown = &outcomes[2];
-    assert!(thrown.is_error && thrown.text.contains("no luck"), "{}", thrown.text);
-    assert!(thrown.text.contains(r#"{"code":7,"message":"no luck"}"#), "{}", thrown.text);
+    assert!(
+        thrown.is_error && thrown.text.contains("no luck"),
+        "{}",
+        thrown.text
+    );
+    assert!(
+        thrown.text.contains(r#"{"code":7,"message":"no luck"}"#),
+        "{}",
+        thrown.text
+    );
 }
 
 #[tokio::test]
 async fn unknown_tools_and_bad_arguments_cost_their_own_call() {
     let (_world, host) = script(&tool("good", "return 'fine'"));
-    let outcomes = batch(&host, &[
-        ("none", "{}"),
-        ("good", r#""{\"x\":""#),
-        ("good", r#"{"n":18446744073709551615}"#),
-        ("good", "{}"),
-    ]).await;
+    let outcomes = batch(
+        &host,
+        &[
+            ("none", "{}"),
+            ("good", r#""{\"x\":""#),
+            ("good", r#"{"n":18446744073709551615}"#),
+            ("good", "{}"),
+        ],
+    )
+    .await;
     let check = |at: usize, words: &str| {
-        assert!(outcomes[at].is_error && outcomes[at].text.contains(words), "{:?}", outcomes[at]);
+        assert!(
+            outcomes[at].is_error && outcomes[at].text.contains(words),
+            "{:?}",
+            outcomes[at]
+        );
     };
     check(0, "no Lua extension has this tool");
     check(1, "no JSON object");
@@ -74,7 +113,11 @@ async fn unknown_tools_and_bad_arguments_cost_their_own_call() {
 async fn results_take_every_shape() {
     let check = async |text: &str, expected: &str, is_error: bool| {
         let outcome = body(text, SECOND).await;
-        assert_eq!((outcome.text.as_str(), outcome.is_error), (expected, is_error), "{text}");
+        assert_eq!(
+            (outcome.text.as_str(), outcome.is_error),
+            (expected, is_error),
+            "{text}"
+        );
     };
     check("return 'text'", "text", false).await;
     check("return", "", false).await;
@@ -85,21 +128,54 @@ async fn results_take_every_shape() {
     check("return { a = { 1, 2 } }", r#"{"a":[1,2]}"#, false).await;
     check("return {}", "{}", false).await;
     check("return haft.json.array()", "[]", false).await;
-    check("return { haft.text('a'), haft.json_part({ b = 1 }) }", "a\n{\"b\":1}", false).await;
-    check("return haft.image { media_type = 'image/png', bytes = 'abc' }", "image/png:YWJj", false).await;
-    check("return { content = { haft.text('no') }, is_error = true }", "no", true).await;
+    check(
+        "return { haft.text('a'), haft.json_part({ b = 1 }) }",
+        "a\n{\"b\":1}",
+        false,
+    )
+    .await;
+    check(
+        "return haft.image { media_type = 'image/png', bytes = 'abc' }",
+        "image/png:YWJj",
+        false,
+    )
+    .await;
+    check(
+        "return { content = { haft.text('no') }, is_error = true }",
+        "no",
+        true,
+    )
+    .await;
     check("return nil, 'it went wrong'", "it went wrong", true).await;
-    check("return haft.json.decode('{\"a\":[],\"b\":{},\"c\":null}')", r#"{"a":[],"b":{},"c":null}"#, false).await;
+    check(
+        "return haft.json.decode('{\"a\":[],\"b\":{},\"c\":null}')",
+        r#"{"a":[],"b":{},"c":null}"#,
+        false,
+    )
+    .await;
     check("return 9007199254740993", "9007199254740993", false).await;
-    check("return haft.json.object({ [9007199254740993] = 1 })", r#"{"9007199254740993":1}"#, false).await;
-    check("return haft.json.array({ 1, nil, 3 }, 4)", "[1,null,3,null]", false).await;
+    check(
+        "return haft.json.object({ [9007199254740993] = 1 })",
+        r#"{"9007199254740993":1}"#,
+        false,
+    )
+    .await;
+    check(
+        "return haft.json.array({ 1, nil, 3 }, 4)",
+        "[1,null,3,null]",
+        false,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn results_that_would_lose_something_are_errors() {
     let check = async |text: &str, words: &str| {
         let outcome = body(text, SECOND).await;
-        assert!(outcome.is_error && outcome.text.contains(words), "{text}: {outcome:?}");
+        assert!(
+            outcome.is_error && outcome.text.contains(words),
+            "{text}: {outcome:?}"
+        );
     };
     check("return 0/0", "NaN").await;
     check("return { a = math.huge }", "`a` is inf").await;
@@ -108,9 +184,21 @@ async fn results_that_would_lose_something_are_errors() {
     check("return { 1, nil, 3 }", "holes").await;
     check("return { 1, x = 2 }", "numbers and strings as keys").await;
     check("return print", "function").await;
-    check("local t = {} for _ = 1, 10000 do t = { t } end return t", "deeper than 128").await;
-    check("return haft.json.decode(('['):rep(10000))", "deeper than 128").await;
-    check("return { { type = 'image', media_type = 'image/png', data = '!' } }", "base64").await;
+    check(
+        "local t = {} for _ = 1, 10000 do t = { t } end return t",
+        "deeper than 128",
+    )
+    .await;
+    check(
+        "return haft.json.decode(('['):rep(10000))",
+        "deeper than 128",
+    )
+    .await;
+    check(
+        "return { { type = 'image', media_type = 'image/png', data = '!' } }",
+        "base64",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -129,7 +217,10 @@ async fn a_call_knows_its_context() {
     );
     let (_world, host) = script(&text);
     let outcomes = run(&host, calls(&[("who", "{}")], Some(SECOND))).await;
-    assert_eq!(outcomes[0].text, r#"["thread","turn","c00000","who",false,true]"#);
+    assert_eq!(
+        outcomes[0].text,
+        r#"["thread","turn","c00000","who",false,true]"#
+    );
 }
 
 #[tokio::test]
@@ -138,13 +229,17 @@ async fn commands_take_the_rest_of_the_line() {
         haft.register_command { name = 'say', description = 'Says.', handler = function(text)\n\
         haft.sleep(5) said[#said + 1] = text return 'said ' .. #said end }\n\
         haft.register_command { name = 'oops', description = 'Fails.', handler = function() error('no') end }\n";
-    let (_world, host) = script(&(text.to_owned() + &tool("said", "return table.concat(said, '|')")));
+    let (_world, host) =
+        script(&(text.to_owned() + &tool("said", "return table.concat(said, '|')")));
     assert_eq!(host.commands().await.unwrap().len(), 2);
     assert_eq!(haft_api::ToolSource::tools(&host).await.unwrap().len(), 1);
     let shown = host.run_command("say", "a b  c").await.unwrap();
     assert_eq!(shown.as_deref(), Some("said 1"));
     let error = host.run_command("oops", "").await.unwrap_err().to_string();
-    assert!(error.contains("no") && error.contains("stack traceback"), "{error}");
+    assert!(
+        error.contains("no") && error.contains("stack traceback"),
+        "{error}"
+    );
     assert_eq!(call(&host, "said", "{}").await.text, "a b  c");
     let error = host.run_command("none", "").await.unwrap_err().to_string();
     assert!(error.contains("`none`"), "{error}");

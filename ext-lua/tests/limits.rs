@@ -26,7 +26,11 @@ async fn hostile_within(limit: Duration, body: &str, words: &str) {
     let outcome = &outcomes[0];
     assert!(outcome.is_error, "{body}: {outcome:?}");
     assert!(outcome.text.contains(words), "{body}: {}", outcome.text);
-    assert!(outcome.after < limit + PROMPTLY, "{body}: {:?}", outcome.after);
+    assert!(
+        outcome.after < limit + PROMPTLY,
+        "{body}: {:?}",
+        outcome.after
+    );
     assert_eq!(outcomes[1].text, "fine", "{body}: {outcomes:?}");
     let again = run(&host, calls(&[("nap", "{}")], Some(PROMPTLY))).await;
     assert_eq!(again[0].text, "fine", "{body}: {again:?}");
@@ -36,19 +40,55 @@ async fn hostile_within(limit: Duration, body: &str, words: &str) {
 async fn loops_end_at_the_deadline() {
     let over = "its time was over";
     hostile("while true do end", over).await;
-    hostile("while true do pcall(function() while true do end end) end", over).await;
+    hostile(
+        "while true do pcall(function() while true do end end) end",
+        over,
+    )
+    .await;
     hostile("while true do pcall(error, 'x') end", over).await;
     hostile("while true do pcall(string.rep, 'x', -1) end", over).await;
-    hostile("xpcall(function() while true do end end, function() while true do end end)", over).await;
-    hostile("string.gsub('x', '.', function() while true do end end)", over).await;
+    hostile(
+        "xpcall(function() while true do end end, function() while true do end end)",
+        over,
+    )
+    .await;
+    hostile(
+        "string.gsub('x', '.', function() while true do end end)",
+        over,
+    )
+    .await;
     hostile("string.gsub('x', '.', function() while true do pcall(function() while true do end end) end end)", over).await;
-    hostile("table.sort({ 3, 2, 1 }, function() while true do end end)", over).await;
+    hostile(
+        "table.sort({ 3, 2, 1 }, function() while true do end end)",
+        over,
+    )
+    .await;
     hostile("coroutine.wrap(function() while true do end end)()", over).await;
-    hostile("while true do coroutine.wrap(function() while true do end end)() end", over).await;
-    hostile("while true do pcall(coroutine.wrap(function() while true do end end)) end", over).await;
-    hostile("setmetatable({}, { __index = function() while true do end end }).x()", over).await;
-    hostile("tostring(setmetatable({}, { __tostring = function() while true do end end }))", over).await;
-    hostile("local x <close> = setmetatable({}, { __close = function() while true do end end })", over).await;
+    hostile(
+        "while true do coroutine.wrap(function() while true do end end)() end",
+        over,
+    )
+    .await;
+    hostile(
+        "while true do pcall(coroutine.wrap(function() while true do end end)) end",
+        over,
+    )
+    .await;
+    hostile(
+        "setmetatable({}, { __index = function() while true do end end }).x()",
+        over,
+    )
+    .await;
+    hostile(
+        "tostring(setmetatable({}, { __tostring = function() while true do end end }))",
+        over,
+    )
+    .await;
+    hostile(
+        "local x <close> = setmetatable({}, { __close = function() while true do end end })",
+        over,
+    )
+    .await;
     hostile("local x <close> = setmetatable({}, { __close = function() while true do pcall(function() while true do end end) end end }) haft.sleep(1e6)", over).await;
     hostile("haft.sleep(1e6)", over).await;
     hostile("load('while true do end')()", over).await;
@@ -59,19 +99,42 @@ async fn loops_end_at_the_deadline() {
 
 #[tokio::test]
 async fn memory_and_recursion_are_errors_of_their_call() {
-    hostile_within(4 * PROMPTLY, "local t = {} while true do t[#t + 1] = ('x'):rep(1000000) .. #t end", "memory").await;
+    hostile_within(
+        4 * PROMPTLY,
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1000000) .. #t end",
+        "memory",
+    )
+    .await;
     hostile_within(4 * PROMPTLY, "return ('x'):rep(1e9)", "memory").await;
-    hostile_within(4 * PROMPTLY, "local function f() return 1 + f() end return f()", "stack overflow").await;
-    hostile_within(4 * PROMPTLY, "local function f() return (string.gsub('x', '.', f)) end return f()", "stack overflow").await;
+    hostile_within(
+        4 * PROMPTLY,
+        "local function f() return 1 + f() end return f()",
+        "stack overflow",
+    )
+    .await;
+    hostile_within(
+        4 * PROMPTLY,
+        "local function f() return (string.gsub('x', '.', f)) end return f()",
+        "stack overflow",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_stopped_is_refused_or_given_up() {
-    hostile("setmetatable({}, { __gc = function() while true do end end })", "__gc").await;
+    hostile(
+        "setmetatable({}, { __gc = function() while true do end end })",
+        "__gc",
+    )
+    .await;
     hostile("os.exit(1)", "can't end the host").await;
     hostile("os.execute('true')", "use haft.process").await;
     hostile("debug.sethook()", "hook").await;
-    hostile("load(string.rep('x', 3) .. string.char(27), 'c', 'b')()", "nil value").await;
+    hostile(
+        "load(string.rep('x', 3) .. string.char(27), 'c', 'b')()",
+        "nil value",
+    )
+    .await;
     hostile("string.dump(print)", "nil value").await;
     hostile("return assert(load('\\27Lua'))", "binary").await;
     hostile("coroutine.close(coroutine.running())", "host's own").await;
@@ -89,7 +152,10 @@ async fn code_that_cannot_be_interrupted_costs_the_state_and_not_the_host() {
     let outcomes = run(&host, calls(&[("nap", "{}"), ("stuck", "{}")], Some(LIMIT))).await;
     assert!(began.elapsed() < Duration::from_secs(5));
     for outcome in &outcomes {
-        assert!(outcome.is_error && outcome.text.contains("given up"), "{outcome:?}");
+        assert!(
+            outcome.is_error && outcome.text.contains("given up"),
+            "{outcome:?}"
+        );
     }
     // A fresh state, loaded from the source.
     assert_eq!(call(&host, "count", "{}").await.text, "1");
@@ -100,10 +166,17 @@ async fn a_spinner_delays_a_sleeper_by_milliseconds() {
     let text = tool("spin", "local n = 0 while true do n = n + 1 end")
         + &tool("nap", "haft.sleep(5) return 'fine'");
     let (_world, host) = script(&text);
-    let batch = calls(&[("spin", "{}"), ("nap", "{}")], Some(Duration::from_millis(600)));
+    let batch = calls(
+        &[("spin", "{}"), ("nap", "{}")],
+        Some(Duration::from_millis(600)),
+    );
     let outcomes = run(&host, batch).await;
     assert_eq!(outcomes[1].text, "fine");
-    assert!(outcomes[1].after < Duration::from_millis(300), "{:?}", outcomes[1].after);
+    assert!(
+        outcomes[1].after < Duration::from_millis(300),
+        "{:?}",
+        outcomes[1].after
+    );
 }
 
 #[tokio::test]
@@ -114,16 +187,26 @@ async fn many_sleep_at_once() {
     let began = Instant::now();
     let outcomes = run(&host, calls(&of, None)).await;
     assert!(outcomes.iter().all(|o| o.text == "fine"));
-    assert!(began.elapsed() < Duration::from_millis(1000), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_millis(1000),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test]
 async fn a_call_that_nothing_can_resume_fails_promptly() {
     let text = tool("stranded", "coroutine.yield()") + &tool("nap", "haft.sleep(5) return 'fine'");
     let (_world, host) = script(&text);
-    let batch = calls(&[("stranded", "{}"), ("nap", "{}")], Some(Duration::from_secs(60)));
+    let batch = calls(
+        &[("stranded", "{}"), ("nap", "{}")],
+        Some(Duration::from_secs(60)),
+    );
     let outcomes = run(&host, batch).await;
-    assert!(outcomes[0].is_error && outcomes[0].text.contains("nothing is left"), "{outcomes:?}");
+    assert!(
+        outcomes[0].is_error && outcomes[0].text.contains("nothing is left"),
+        "{outcomes:?}"
+    );
     assert!(outcomes[0].after < Duration::from_secs(5));
     assert_eq!(outcomes[1].text, "fine");
 }
@@ -132,9 +215,17 @@ async fn a_call_that_nothing_can_resume_fails_promptly() {
 async fn waiting_works_in_the_authors_own_coroutines() {
     let check = async |text: &str, expected: &str| {
         let outcome = body(text, Duration::from_secs(5)).await;
-        assert_eq!((outcome.text.as_str(), outcome.is_error), (expected, false), "{text}");
+        assert_eq!(
+            (outcome.text.as_str(), outcome.is_error),
+            (expected, false),
+            "{text}"
+        );
     };
-    check("return coroutine.wrap(function() haft.sleep(2) return 'in' end)()", "in").await;
+    check(
+        "return coroutine.wrap(function() haft.sleep(2) return 'in' end)()",
+        "in",
+    )
+    .await;
     check(
         "local co = coroutine.create(function(a) haft.sleep(2) local b = coroutine.yield(a + 1) haft.sleep(2) return b end)\n\
          local _, one = coroutine.resume(co, 1) local _, two = coroutine.resume(co, 'b')\n\
@@ -146,7 +237,11 @@ async fn waiting_works_in_the_authors_own_coroutines() {
          local sum = 0 for i in items() do sum = sum + i end return sum",
         "6",
     ).await;
-    check("return select(2, pcall(function() haft.sleep(1) return 'safe' end))", "safe").await;
+    check(
+        "return select(2, pcall(function() haft.sleep(1) return 'safe' end))",
+        "safe",
+    )
+    .await;
     check(
         "local t = setmetatable({}, { __index = function() haft.sleep(1) return 'meta' end }) return t.x",
         "meta",
@@ -162,11 +257,22 @@ async fn waiting_works_in_the_authors_own_coroutines() {
 async fn waiting_where_nothing_can_be_suspended_is_a_clear_error() {
     let check = async |text: &str, words: &str| {
         let outcome = body(text, Duration::from_secs(5)).await;
-        assert!(outcome.is_error && outcome.text.contains(words), "{text}: {outcome:?}");
+        assert!(
+            outcome.is_error && outcome.text.contains(words),
+            "{text}: {outcome:?}"
+        );
         assert!(outcome.text.contains("t.lua:"), "{outcome:?}");
     };
-    check("string.gsub('x', '.', function() haft.sleep(1) end)", "`gsub`").await;
-    check("table.sort({ 2, 1 }, function() haft.sleep(1) end)", "`sort`").await;
+    check(
+        "string.gsub('x', '.', function() haft.sleep(1) end)",
+        "`gsub`",
+    )
+    .await;
+    check(
+        "table.sort({ 2, 1 }, function() haft.sleep(1) end)",
+        "`sort`",
+    )
+    .await;
     check("return tostring(setmetatable({}, { __tostring = function() haft.sleep(1) return '' end }))", "`tostring`").await;
 }
 
@@ -185,7 +291,11 @@ async fn an_interrupt_closes_the_coroutine_and_kills_its_processes() {
     assert!(dropped.is_err());
     let began = Instant::now();
     while !world.log.text().contains("closed") || sleeping("1234.5") {
-        assert!(began.elapsed() < Duration::from_secs(5), "{}", world.log.text());
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{}",
+            world.log.text()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -194,8 +304,10 @@ async fn an_interrupt_closes_the_coroutine_and_kills_its_processes() {
 fn sleeping(argument: &str) -> bool {
     std::fs::read_dir("/proc").is_ok_and(|entries| {
         entries.filter_map(Result::ok).any(|entry| {
-            std::fs::read(entry.path().join("cmdline"))
-                .is_ok_and(|line| line.split(|b| *b == 0).any(|word| word == argument.as_bytes()))
+            std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| {
+                line.split(|b| *b == 0)
+                    .any(|word| word == argument.as_bytes())
+            })
         })
     })
 }

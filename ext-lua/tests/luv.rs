@@ -14,8 +14,15 @@ async fn check(body: &str, expected: &str) {
     let text = "local uv = require('luv')\n".to_owned() + &tool("t", body);
     let world = World::new().file("t.lua", &text).grant("t", Grants::all());
     let host = world.start();
-    let outcome = run(&host, calls(&[("t", "{}")], Some(SECOND * 10))).await.remove(0);
-    assert_eq!((outcome.text.as_str(), outcome.is_error), (expected, false), "{body}\n{}", world.log.text());
+    let outcome = run(&host, calls(&[("t", "{}")], Some(SECOND * 10)))
+        .await
+        .remove(0);
+    assert_eq!(
+        (outcome.text.as_str(), outcome.is_error),
+        (expected, false),
+        "{body}\n{}",
+        world.log.text()
+    );
 }
 
 #[tokio::test]
@@ -25,7 +32,8 @@ async fn a_coroutine_is_resumed_from_a_callback() {
          timer:start(10, 0, function() timer:close() coroutine.resume(co, 'woken') end)\n\
          return coroutine.yield()",
         "woken",
-    ).await;
+    )
+    .await;
     check(
         "local co = coroutine.running()\nlocal timer, n = uv.new_timer(), 0\n\
          uv.timer_start(timer, 1, 1, function() n = n + 1 if n == 3 then uv.timer_stop(timer) uv.close(timer) assert(coroutine.resume(co, n)) end end)\n\
@@ -52,7 +60,11 @@ async fn programs_run_and_their_output_comes_in_pieces() {
          stdin:write('through', function() stdin:shutdown() end)\ncoroutine.yield()\nreturn got",
         "through",
     ).await;
-    check("local h, why, code = uv.spawn('/no/such/program', {}) return tostring(h) .. code", "nilENOENT").await;
+    check(
+        "local h, why, code = uv.spawn('/no/such/program', {}) return tostring(h) .. code",
+        "nilENOENT",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -96,33 +108,54 @@ async fn connections_are_made() {
 #[tokio::test]
 async fn an_error_in_a_raw_callback_is_logged_and_the_host_lives() {
     let text = "local uv = require('uv')\n".to_owned()
-        + &tool("arm", "uv.new_timer():start(1, 0, function() error('in a callback') end) return 'armed'")
+        + &tool(
+            "arm",
+            "uv.new_timer():start(1, 0, function() error('in a callback') end) return 'armed'",
+        )
         + &tool("wait", "haft.sleep(50) return 'alive'");
     let world = World::new().file("t.lua", &text);
     let host = world.start();
     assert_eq!(call(&host, "arm", "{}").await.text, "armed");
     assert_eq!(call(&host, "wait", "{}").await.text, "alive");
     let log = world.log.text();
-    assert!(log.contains("t error a timer's callback: t.lua:") && log.contains("in a callback"), "{log}");
+    assert!(
+        log.contains("t error a timer's callback: t.lua:") && log.contains("in a callback"),
+        "{log}"
+    );
 }
 
 #[tokio::test]
 async fn an_abandoned_coroutine_cannot_answer_for_another() {
     let text = "local kept\n".to_owned()
-        + &tool("leave", "kept = coroutine.running() local t = require('luv').new_timer() t:start(60000, 0, function() end) coroutine.yield() return 'forged'")
-        + &tool("forge", "local ok, why = coroutine.resume(kept, 'x') haft.sleep(5) return tostring(ok) .. why");
+        + &tool(
+            "leave",
+            "kept = coroutine.running() local t = require('luv').new_timer() t:start(60000, 0, function() end) coroutine.yield() return 'forged'",
+        )
+        + &tool(
+            "forge",
+            "local ok, why = coroutine.resume(kept, 'x') haft.sleep(5) return tostring(ok) .. why",
+        );
     let world = World::new().file("t.lua", &text);
     let host = world.start();
-    let left = run(&host, calls(&[("leave", "{}")], Some(Duration::from_millis(50)))).await;
-    assert!(left[0].is_error && left[0].text.contains("its time was over"), "{left:?}");
+    let left = run(
+        &host,
+        calls(&[("leave", "{}")], Some(Duration::from_millis(50))),
+    )
+    .await;
+    assert!(
+        left[0].is_error && left[0].text.contains("its time was over"),
+        "{left:?}"
+    );
     let outcome = call(&host, "forge", "{}").await;
     assert_eq!(outcome.text, "falsecannot resume dead coroutine");
 }
 
 #[tokio::test]
 async fn background_work_neither_holds_a_batch_nor_dies_with_it() {
-    let text = "local n, t = 0, require('luv').new_timer()\nt:start(1, 5, function() n = n + 1 end)\n".to_owned()
-        + &tool("count", "return n");
+    let text =
+        "local n, t = 0, require('luv').new_timer()\nt:start(1, 5, function() n = n + 1 end)\n"
+            .to_owned()
+            + &tool("count", "return n");
     let world = World::new().file("t.lua", &text);
     let host = world.start();
     let first: i64 = call(&host, "count", "{}").await.text.parse().unwrap();

@@ -92,7 +92,9 @@ impl Settings {
     /// Adds to a list of an extension.
     pub(crate) fn push(&mut self, extension: &str, key: &str, value: impl Into<Value>) {
         let settings = self.ext.entry(extension.to_owned()).or_default();
-        let list = settings.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        let list = settings
+            .entry(key)
+            .or_insert_with(|| Value::Array(Vec::new()));
         // Anything else is left for the extension to refuse.
         if let Value::Array(list) = list {
             list.push(value.into());

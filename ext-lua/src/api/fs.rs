@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use haft_api::{
-    FileKind, ListOptions, ReadOptions, RemoteRunnerSession, WriteMode, WriteOptions,
-};
+use haft_api::{FileKind, ListOptions, ReadOptions, RemoteRunnerSession, WriteMode, WriteOptions};
 use mlua::{Lua, Table, Value};
 
 use super::{option, options};
@@ -54,14 +52,18 @@ pub(super) fn add(
     let (shared, of) = with();
     fs.raw_set(
         "read",
-        host.awaiting(lua, "haft.fs.read", move |lua, (path, given): (String, Option<Value>)| {
-            let given = options(lua, given)?;
-            let mut range = ReadOptions::default();
-            range.offset = option(&given, "offset")?.unwrap_or(0);
-            range.limit = option(&given, "limit")?;
-            let target = target(&shared, &of, &path, false)?;
-            Ok(async move { read(target, path, range).await })
-        })?,
+        host.awaiting(
+            lua,
+            "haft.fs.read",
+            move |lua, (path, given): (String, Option<Value>)| {
+                let given = options(lua, given)?;
+                let mut range = ReadOptions::default();
+                range.offset = option(&given, "offset")?.unwrap_or(0);
+                range.limit = option(&given, "limit")?;
+                let target = target(&shared, &of, &path, false)?;
+                Ok(async move { read(target, path, range).await })
+            },
+        )?,
     )?;
 
     let (shared, of) = with();

@@ -30,24 +30,28 @@ pub(super) fn add(
             host.settings.limits.result_bytes,
         );
         let name = format!("haft.http.{}", default.to_lowercase());
-        host.awaiting(lua, &name, move |_, (first, second): (Value, Option<Table>)| {
-            let (url, given) = match (first, second) {
-                (Value::String(url), given) => (Some(url.to_string_lossy()), given),
-                (Value::Table(given), _) => (option(&given, "url")?, Some(given)),
-                _ => (None, None),
-            };
-            let url = url.ok_or("a request has a url")?;
-            let request = Request::read(&url, given.as_ref(), default)?;
-            let client = match shared.get() {
-                Some(client) => client.clone(),
-                None => {
-                    let made = client_of_system()?;
-                    shared.get_or_init(|| made).clone()
-                }
-            };
-            let of = Rc::clone(&of);
-            Ok(async move { send(&client, &of, request, most).await })
-        })
+        host.awaiting(
+            lua,
+            &name,
+            move |_, (first, second): (Value, Option<Table>)| {
+                let (url, given) = match (first, second) {
+                    (Value::String(url), given) => (Some(url.to_string_lossy()), given),
+                    (Value::Table(given), _) => (option(&given, "url")?, Some(given)),
+                    _ => (None, None),
+                };
+                let url = url.ok_or("a request has a url")?;
+                let request = Request::read(&url, given.as_ref(), default)?;
+                let client = match shared.get() {
+                    Some(client) => client.clone(),
+                    None => {
+                        let made = client_of_system()?;
+                        shared.get_or_init(|| made).clone()
+                    }
+                };
+                let of = Rc::clone(&of);
+                Ok(async move { send(&client, &of, request, most).await })
+            },
+        )
     };
     table.raw_set("request", request("REQUEST")?)?;
     table.raw_set("get", request("GET")?)?;

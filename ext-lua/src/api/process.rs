@@ -319,7 +319,13 @@ fn command(value: &Value) -> Result<(Command, Option<Vec<u8>>), String> {
     let table = match value {
         Value::String(line) => {
             let argv = shell(line.to_string_lossy());
-            return Ok((Command { argv, ..Command::default() }, None));
+            return Ok((
+                Command {
+                    argv,
+                    ..Command::default()
+                },
+                None,
+            ));
         }
         Value::Table(table) => table,
         other => {
@@ -524,10 +530,14 @@ fn handle(lua: &Lua, host: &Rc<Host>, process: &Rc<Process>) -> mlua::Result<Tab
     let of = Rc::clone(process);
     table.raw_set(
         "write",
-        host.awaiting(lua, "process:write", move |_, (_, text): (Table, mlua::LuaString)| {
-            let (of, bytes) = (Rc::clone(&of), text.as_bytes().to_vec());
-            Ok(async move { of.write(Some(bytes)).await.map(|()| reply(())) })
-        })?,
+        host.awaiting(
+            lua,
+            "process:write",
+            move |_, (_, text): (Table, mlua::LuaString)| {
+                let (of, bytes) = (Rc::clone(&of), text.as_bytes().to_vec());
+                Ok(async move { of.write(Some(bytes)).await.map(|()| reply(())) })
+            },
+        )?,
     )?;
     let of = Rc::clone(process);
     table.raw_set(
@@ -554,16 +564,20 @@ fn handle(lua: &Lua, host: &Rc<Host>, process: &Rc<Process>) -> mlua::Result<Tab
     let of = Rc::clone(process);
     table.raw_set(
         "kill",
-        host.awaiting(lua, "process:kill", move |_, (_, name): (Table, Option<String>)| {
-            let signal = match name.as_deref() {
-                None | Some("kill") => Signal::Kill,
-                Some("term" | "terminate") => Signal::Terminate,
-                Some("int" | "interrupt") => Signal::Interrupt,
-                Some(other) => return Err(format!("there is no signal `{other}`")),
-            };
-            let of = Rc::clone(&of);
-            Ok(async move { of.signal(signal).await.map(|()| reply(())) })
-        })?,
+        host.awaiting(
+            lua,
+            "process:kill",
+            move |_, (_, name): (Table, Option<String>)| {
+                let signal = match name.as_deref() {
+                    None | Some("kill") => Signal::Kill,
+                    Some("term" | "terminate") => Signal::Terminate,
+                    Some("int" | "interrupt") => Signal::Interrupt,
+                    Some(other) => return Err(format!("there is no signal `{other}`")),
+                };
+                let of = Rc::clone(&of);
+                Ok(async move { of.signal(signal).await.map(|()| reply(())) })
+            },
+        )?,
     )?;
     Ok(table)
 }

@@ -77,36 +77,40 @@ pub(super) fn add(
     let (of, all, limits) = (Rc::clone(script), kept, host.json_limits());
     state.raw_set(
         "set",
-        host.awaiting(lua, "haft.state.set", move |lua, (key, value): (String, Value)| {
-            let mut now = all.borrow_mut();
-            read(&of, &mut now)?;
-            let before = match value {
-                Value::Nil => now.values.remove(&key),
-                value => {
-                    let text = json::encode(lua, &value, &limits)?;
-                    let raw = haft_api::raw_json(text).map_err(|e| e.to_string())?;
-                    now.values.insert(key.clone(), raw)
-                }
-            };
-            let text = serde_json::to_string(&now.values).map_err(|e| e.to_string())?;
-            if text.len() > LARGEST {
-                match before {
-                    Some(before) => now.values.insert(key, before),
-                    None => now.values.remove(&key),
+        host.awaiting(
+            lua,
+            "haft.state.set",
+            move |lua, (key, value): (String, Value)| {
+                let mut now = all.borrow_mut();
+                read(&of, &mut now)?;
+                let before = match value {
+                    Value::Nil => now.values.remove(&key),
+                    value => {
+                        let text = json::encode(lua, &value, &limits)?;
+                        let raw = haft_api::raw_json(text).map_err(|e| e.to_string())?;
+                        now.values.insert(key.clone(), raw)
+                    }
                 };
-                return Err(format!("state: more than {LARGEST} bytes"));
-            }
-            drop(now);
-            let (all, of) = (Rc::clone(&all), Rc::clone(&of));
-            // What was begun is finished, even if the call ends meanwhile.
-            let writing = tokio::task::spawn_local(async move { write(&of, &all).await });
-            Ok(async move {
-                writing
-                    .await
-                    .map_err(|e| format!("state: {e}"))?
-                    .map(|()| reply(()))
-            })
-        })?,
+                let text = serde_json::to_string(&now.values).map_err(|e| e.to_string())?;
+                if text.len() > LARGEST {
+                    match before {
+                        Some(before) => now.values.insert(key, before),
+                        None => now.values.remove(&key),
+                    };
+                    return Err(format!("state: more than {LARGEST} bytes"));
+                }
+                drop(now);
+                let (all, of) = (Rc::clone(&all), Rc::clone(&of));
+                // What was begun is finished, even if the call ends meanwhile.
+                let writing = tokio::task::spawn_local(async move { write(&of, &all).await });
+                Ok(async move {
+                    writing
+                        .await
+                        .map_err(|e| format!("state: {e}"))?
+                        .map(|()| reply(()))
+                })
+            },
+        )?,
     )?;
     haft.raw_set("state", state)
 }

@@ -69,7 +69,9 @@ pub(super) fn add(
     )?;
     haft.raw_set(
         "json_part",
-        host.immediate(lua, |lua, value: Value| part(lua, "json", &[("value", value)]))?,
+        host.immediate(lua, |lua, value: Value| {
+            part(lua, "json", &[("value", value)])
+        })?,
     )?;
     Ok(())
 }
@@ -101,37 +103,44 @@ fn json(lua: &Lua, host: &Rc<Host>) -> mlua::Result<Table> {
     let limits = host.json_limits();
     table.raw_set(
         "encode",
-        host.immediate(lua, move |lua, value: Value| json::encode(lua, &value, &limits))?,
+        host.immediate(lua, move |lua, value: Value| {
+            json::encode(lua, &value, &limits)
+        })?,
     )?;
     table.raw_set(
         "decode",
         host.immediate(lua, |lua, text: mlua::LuaString| {
-            let text = text.to_str().map_err(|_| "the text isn't UTF-8".to_owned())?;
+            let text = text
+                .to_str()
+                .map_err(|_| "the text isn't UTF-8".to_owned())?;
             json::decode(lua, &text).map_err(|words| format!("not JSON: {words}"))
         })?,
     )?;
     let mark = host.marks.array.clone();
     table.raw_set(
         "array",
-        host.immediate(lua, move |lua, (table, n): (Option<Table>, Option<usize>)| {
-            let make = || -> mlua::Result<Table> {
-                let table = match table {
-                    Some(table) => table,
-                    None => lua.create_table()?,
-                };
-                for at in 1..=n.unwrap_or(0) {
-                    if table.raw_get::<Value>(at)?.is_nil() {
-                        table.raw_set(at, Value::NULL)?;
+        host.immediate(
+            lua,
+            move |lua, (table, n): (Option<Table>, Option<usize>)| {
+                let make = || -> mlua::Result<Table> {
+                    let table = match table {
+                        Some(table) => table,
+                        None => lua.create_table()?,
+                    };
+                    for at in 1..=n.unwrap_or(0) {
+                        if table.raw_get::<Value>(at)?.is_nil() {
+                            table.raw_set(at, Value::NULL)?;
+                        }
                     }
+                    table.set_metatable(Some(mark.clone()))?;
+                    Ok(table)
+                };
+                if n.is_some_and(|n| n > 10_000_000) {
+                    return Err("array: more than 10,000,000 places".to_owned());
                 }
-                table.set_metatable(Some(mark.clone()))?;
-                Ok(table)
-            };
-            if n.is_some_and(|n| n > 10_000_000) {
-                return Err("array: more than 10,000,000 places".to_owned());
-            }
-            make().map_err(|e| e.to_string())
-        })?,
+                make().map_err(|e| e.to_string())
+            },
+        )?,
     )?;
     let mark = host.marks.object.clone();
     table.raw_set(

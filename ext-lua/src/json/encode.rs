@@ -167,7 +167,8 @@ impl Writer {
                 Value::Integer(number) => write!(self.out, "{number}").unwrap_or_default(),
                 Value::Nil => return self.refuse(HOLES),
                 value => {
-                    self.path.push(Step::Index(i64::try_from(at).unwrap_or(i64::MAX)));
+                    self.path
+                        .push(Step::Index(i64::try_from(at).unwrap_or(i64::MAX)));
                     self.value(&value)?;
                     self.path.pop();
                 }
@@ -216,7 +217,9 @@ impl Writer {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         if let Some(twice) = entries.windows(2).find(|two| two[0].0 == two[1].0) {
             let key = twice[0].0.clone();
-            return self.refuse(format_args!("has the key {key} as a number and as a string"));
+            return self.refuse(format_args!(
+                "has the key {key} as a number and as a string"
+            ));
         }
         self.out.push('{');
         for (index, (key, value)) in entries.into_iter().enumerate() {

@@ -46,12 +46,24 @@ fn what_json_cannot_say_is_refused_with_its_place() {
     check("{ 1, x = 2 }", "numbers and strings as keys");
     check("{ x = print }", "`x` is a function");
     check("{ [true] = 1 }", "a key that is a boolean");
-    check("{ a = '\\xff' }", "`a` is a string that isn't UTF-8 (at byte 1)");
+    check(
+        "{ a = '\\xff' }",
+        "`a` is a string that isn't UTF-8 (at byte 1)",
+    );
     check("{ ['\\xff'] = 1 }", "a key that isn't UTF-8");
-    check("(function() local t = {} t.t = t return t end)()", "`t` is a cycle");
+    check(
+        "(function() local t = {} t.t = t return t end)()",
+        "`t` is a cycle",
+    );
     check("('x'):rep(2000)", "larger than 1000 bytes");
-    check("setmetatable({ x = 1 }, ARRAY)", "array with holes or other keys");
-    check("setmetatable({ [1] = 1, ['1'] = 2 }, OBJECT)", "as a number and as a string");
+    check(
+        "setmetatable({ x = 1 }, ARRAY)",
+        "array with holes or other keys",
+    );
+    check(
+        "setmetatable({ [1] = 1, ['1'] = 2 }, OBJECT)",
+        "as a number and as a string",
+    );
     check(
         "(function() local t = {} for _ = 1, 10000 do t = { t } end return t end)()",
         "deeper than 128",
@@ -67,11 +79,15 @@ fn choices_can_be_made() {
     };
     check("{}", "{}");
     check("setmetatable({}, ARRAY)", "[]");
-    check("setmetatable({ [1] = 'a', [9007199254740993] = 'b' }, OBJECT)",
-        r#"{"1":"a","9007199254740993":"b"}"#);
+    check(
+        "setmetatable({ [1] = 'a', [9007199254740993] = 'b' }, OBJECT)",
+        r#"{"1":"a","9007199254740993":"b"}"#,
+    );
     check("{ b = 1, a = 2, c = { 3 } }", r#"{"a":2,"b":1,"c":[3]}"#);
-    check("(function() local t = {} for i = 10, 1, -1 do t[i] = i end return t end)()",
-        "[1,2,3,4,5,6,7,8,9,10]");
+    check(
+        "(function() local t = {} for i = 10, 1, -1 do t[i] = i end return t end)()",
+        "[1,2,3,4,5,6,7,8,9,10]",
+    );
     check("{ null, 1 }", "[null,1]");
 }
 

@@ -48,10 +48,12 @@ enum Done {
 pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let files = Files::default();
     let (of, open) = (shared.clone(), Arc::clone(&files));
-    let now = shared.host.plain(lua, move |lua, (name, arguments): (String, MultiValue)| {
-        let outcome = operation(lua, &of, &name, &arguments).and_then(|op| run(&open, op));
-        Ok(values(lua, outcome))
-    })?;
+    let now = shared
+        .host
+        .plain(lua, move |lua, (name, arguments): (String, MultiValue)| {
+            let outcome = operation(lua, &of, &name, &arguments).and_then(|op| run(&open, op));
+            Ok(values(lua, outcome))
+        })?;
     to.raw_set("fs_now", now)?;
     let of = shared.clone();
     let later = shared.host.immediate(
@@ -98,7 +100,10 @@ fn operation(
     let number = |index: usize| match at(index) {
         Value::Integer(number) => Ok(number),
         Value::Number(number) if number.fract() == 0.0 => Ok(number as i64),
-        _ => Err(format!("EINVAL: fs_{name}: argument {} must be a number", index + 1)),
+        _ => Err(format!(
+            "EINVAL: fs_{name}: argument {} must be a number",
+            index + 1
+        )),
     };
     let offset = |index: usize| u64::try_from(number(index).unwrap_or(-1)).ok();
     Ok(match name {

@@ -58,9 +58,9 @@ pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let of = shared.clone();
     to.raw_set(
         "getenv",
-        shared
-            .host
-            .immediate(lua, move |_, name: String| crate::api::env_var(&of.script, &name))?,
+        shared.host.immediate(lua, move |_, name: String| {
+            crate::api::env_var(&of.script, &name)
+        })?,
     )?;
     to.raw_set(
         "sleep",

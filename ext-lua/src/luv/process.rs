@@ -31,18 +31,22 @@ pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let of = shared.clone();
     to.raw_set(
         "spawn",
-        shared.host.plain(lua, move |lua, (given, on_exit): (Table, Function)| {
-            spawn(lua, &of, &given, on_exit)
-        })?,
+        shared
+            .host
+            .plain(lua, move |lua, (given, on_exit): (Table, Function)| {
+                spawn(lua, &of, &given, on_exit)
+            })?,
     )?;
     to.raw_set(
         "kill",
-        shared.host.plain(lua, |_, (child, signal): (AnyUserData, i32)| {
-            let child = child.borrow::<Child>().map_err(|e| e.to_string())?;
-            let signal = Signal::from_named_raw(signal).ok_or("EINVAL: no such signal")?;
-            kill_process_group(child.group, signal).map_err(|e| format!("ESRCH: {e}"))?;
-            Ok(0)
-        })?,
+        shared
+            .host
+            .plain(lua, |_, (child, signal): (AnyUserData, i32)| {
+                let child = child.borrow::<Child>().map_err(|e| e.to_string())?;
+                let signal = Signal::from_named_raw(signal).ok_or("EINVAL: no such signal")?;
+                kill_process_group(child.group, signal).map_err(|e| format!("ESRCH: {e}"))?;
+                Ok(0)
+            })?,
     )
 }
 

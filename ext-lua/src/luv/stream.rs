@@ -58,14 +58,16 @@ pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let of = shared.clone();
     to.raw_set(
         "read_start",
-        shared.host.immediate(lua, move |_, (value, callback): (AnyUserData, Function)| {
-            let stream = stream(&value)?;
-            stream.stop();
-            let (of, reader) = (of.clone(), Rc::clone(&stream.reader));
-            let task = tokio::task::spawn_local(read(of, reader, callback));
-            *stream.reading.borrow_mut() = Some(task.abort_handle());
-            Ok(())
-        })?,
+        shared
+            .host
+            .immediate(lua, move |_, (value, callback): (AnyUserData, Function)| {
+                let stream = stream(&value)?;
+                stream.stop();
+                let (of, reader) = (of.clone(), Rc::clone(&stream.reader));
+                let task = tokio::task::spawn_local(read(of, reader, callback));
+                *stream.reading.borrow_mut() = Some(task.abort_handle());
+                Ok(())
+            })?,
     )?;
     to.raw_set(
         "read_stop",
@@ -100,17 +102,20 @@ pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let of = shared.clone();
     to.raw_set(
         "shutdown",
-        shared.host.immediate(lua, move |_, (value, callback): (AnyUserData, Option<Function>)| {
-            let writer = Rc::clone(&stream(&value)?.writer);
-            let shutdown = async move {
-                if let Some(mut writer) = writer.lock().await.take() {
-                    writer.shutdown().await.map_err(|e| format!("EPIPE: {e}"))?;
-                }
-                Ok(reply(()))
-            };
-            of.later("a shutdown's callback", shutdown, callback);
-            Ok(())
-        })?,
+        shared.host.immediate(
+            lua,
+            move |_, (value, callback): (AnyUserData, Option<Function>)| {
+                let writer = Rc::clone(&stream(&value)?.writer);
+                let shutdown = async move {
+                    if let Some(mut writer) = writer.lock().await.take() {
+                        writer.shutdown().await.map_err(|e| format!("EPIPE: {e}"))?;
+                    }
+                    Ok(reply(()))
+                };
+                of.later("a shutdown's callback", shutdown, callback);
+                Ok(())
+            },
+        )?,
     )?;
     to.raw_set(
         "close_stream",
@@ -129,23 +134,24 @@ pub(super) fn add(lua: &Lua, shared: &Loop, to: &Table) -> mlua::Result<()> {
     let of = shared.clone();
     to.raw_set(
         "connect",
-        shared.host.immediate(lua, move |_, (address, port, callback): (String, u16, Function)| {
-            of.script
-                .grants
-                .check_network(of.script.name(), &address)?;
-            let connect = async move {
-                let connection = tokio::net::TcpStream::connect((address.as_str(), port))
-                    .await
-                    .map_err(|e| format!("{}: {e}", code(&e)))?;
-                let (reader, writer) = connection.into_split();
-                Ok(Box::new(move |lua: &Lua| {
-                    let stream = Stream::new(Some(Box::new(reader)), Some(Box::new(writer)));
-                    lua.create_userdata(stream)?.into_lua_multi(lua)
-                }) as crate::scheduler::Reply)
-            };
-            of.later("a connection's callback", connect, Some(callback));
-            Ok(())
-        })?,
+        shared.host.immediate(
+            lua,
+            move |_, (address, port, callback): (String, u16, Function)| {
+                of.script.grants.check_network(of.script.name(), &address)?;
+                let connect = async move {
+                    let connection = tokio::net::TcpStream::connect((address.as_str(), port))
+                        .await
+                        .map_err(|e| format!("{}: {e}", code(&e)))?;
+                    let (reader, writer) = connection.into_split();
+                    Ok(Box::new(move |lua: &Lua| {
+                        let stream = Stream::new(Some(Box::new(reader)), Some(Box::new(writer)));
+                        lua.create_userdata(stream)?.into_lua_multi(lua)
+                    }) as crate::scheduler::Reply)
+                };
+                of.later("a connection's callback", connect, Some(callback));
+                Ok(())
+            },
+        )?,
     )?;
     let of = shared.clone();
     to.raw_set(
@@ -216,7 +222,9 @@ async fn read(of: Loop, reader: Rc<Mutex<Option<Reader>>>, callback: Function) {
         let what = "a stream's callback";
         match outcome {
             Ok(0) => {
-                of.call(what, &callback, |lua| (Value::Nil, Value::Nil).into_lua_multi(lua));
+                of.call(what, &callback, |lua| {
+                    (Value::Nil, Value::Nil).into_lua_multi(lua)
+                });
                 break;
             }
             Ok(read) => of.call(what, &callback, |lua| {

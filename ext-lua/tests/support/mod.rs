@@ -39,7 +39,11 @@ pub struct Slots {
 
 impl BatchOutcomes for Slots {
     fn complete(&self, call: &CallId, outcome: Result<ToolOutput>) -> bool {
-        let at = self.began.lock().unwrap().map_or(Duration::ZERO, |b| b.elapsed());
+        let at = self
+            .began
+            .lock()
+            .unwrap()
+            .map_or(Duration::ZERO, |b| b.elapsed());
         let mut filled = self.filled.lock().unwrap();
         let first = !filled.contains_key(call);
         if first {
@@ -83,7 +87,9 @@ impl World {
             false => path,
         };
         let top = place.parent() == Some(self.folder.path());
-        if top && (place.is_dir() || name.ends_with(".lua")) && !self.settings.paths.contains(&place)
+        if top
+            && (place.is_dir() || name.ends_with(".lua"))
+            && !self.settings.paths.contains(&place)
         {
             self.settings.paths.push(place);
         }
@@ -114,7 +120,11 @@ impl World {
     }
 
     pub fn start(&self) -> LuaHost {
-        LuaHost::with_log(self.settings.clone(), Arc::clone(&self.log) as Arc<dyn LogSink>).unwrap()
+        LuaHost::with_log(
+            self.settings.clone(),
+            Arc::clone(&self.log) as Arc<dyn LogSink>,
+        )
+        .unwrap()
     }
 
     pub fn path(&self) -> &Path {
@@ -134,8 +144,10 @@ pub fn calls(calls: &[(&str, &str)], limit: Option<Duration>) -> Vec<BatchCall> 
         .iter()
         .enumerate()
         .map(|(index, (name, arguments))| {
-            let mut context =
-                ToolContext::new(ThreadId::new("thread").unwrap(), TurnId::new("turn").unwrap());
+            let mut context = ToolContext::new(
+                ThreadId::new("thread").unwrap(),
+                TurnId::new("turn").unwrap(),
+            );
             context.deadline = limit.map(Deadline::after);
             BatchCall {
                 call: ToolCall {
@@ -199,7 +211,9 @@ pub async fn call(host: &LuaHost, name: &str, arguments: &str) -> Outcome {
 /// A tool `t` with this body, called once with a limit.
 pub async fn body(text: &str, limit: Duration) -> Outcome {
     let (_world, host) = script(&tool("t", text));
-    run(&host, calls(&[("t", "{}")], Some(limit))).await.remove(0)
+    run(&host, calls(&[("t", "{}")], Some(limit)))
+        .await
+        .remove(0)
 }
 
 /// A registration of a tool with this body.

@@ -12,9 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Console {
     /// Whether somebody watches standard output.
     pub(crate) shows_answers: bool,
-    /// How many columns there are to show progress in, where somebody watches
-    /// standard error.
-    pub(crate) progress_width: Option<usize>,
+    /// Whether somebody watches standard error: progress is shown then.
+    pub(crate) shows_progress: bool,
     /// Whether standard error may be coloured.
     pub(crate) colour: bool,
     /// Whether there is somebody to ask.
@@ -26,12 +25,12 @@ impl Console {
     /// That of this process.
     pub(crate) fn of_process() -> Self {
         let stderr = io::stderr();
-        let progress_width = stderr.is_terminal().then(width);
+        let shows_progress = stderr.is_terminal();
         Self {
             shows_answers: io::stdout().is_terminal(),
-            progress_width,
+            shows_progress,
             colour: AutoStream::choice(&stderr) != ColorChoice::Never,
-            can_ask: progress_width.is_some() && io::stdin().is_terminal(),
+            can_ask: shows_progress && io::stdin().is_terminal(),
             lines: Lines::default(),
         }
     }
@@ -60,19 +59,6 @@ impl Console {
     /// The next line of standard input without its end; `None` at the end.
     pub(crate) async fn line(&self) -> Option<String> {
         self.lines.next().await
-    }
-}
-
-/// The columns of the terminal that standard error goes to.
-fn width() -> usize {
-    #[cfg(unix)]
-    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
-    #[cfg(not(unix))]
-    let columns = 0;
-    if columns == 0 {
-        80
-    } else {
-        usize::from(columns)
     }
 }
 

@@ -54,7 +54,7 @@ impl Conversation {
         } else {
             let looks = Looks {
                 answers: console.shows_answers,
-                progress: console.progress_width,
+                progress: console.shows_progress,
                 colour: console.colour,
             };
             View::Text(TextView::new(output.stdout(), output.stderr(), looks))
@@ -107,7 +107,7 @@ impl Conversation {
         if let Some(approvals) = approvals {
             tokio::spawn(deny_all(turn.clone(), approvals));
         }
-        let status = self.show(&turn, &mut events, interruptible.token()).await;
+        let status = self.show(&turn, &mut events).await;
         interrupter.abort();
         status
     }
@@ -146,12 +146,7 @@ impl Conversation {
         request
     }
 
-    async fn show(
-        &mut self,
-        turn: &Turn,
-        events: &mut Subscription,
-        interrupted: &CancellationToken,
-    ) -> Outcome {
+    async fn show(&mut self, turn: &Turn, events: &mut Subscription) -> Outcome {
         self.view.begin(turn);
         let mut heard = Ok(());
         loop {
@@ -165,7 +160,7 @@ impl Conversation {
                         let drained = self.output.drain().await;
                         return self.ended(&event.body, heard.and(drained)).await;
                     }
-                    self.answer(turn, &event.body, interrupted).await;
+                    self.answer(turn, &event.body).await;
                 }
                 if self.output.is_long() {
                     break;
@@ -207,7 +202,7 @@ impl Conversation {
     }
 
     /// Asks for an approval if the event does.
-    async fn answer(&mut self, turn: &Turn, body: &EventBody, interrupted: &CancellationToken) {
+    async fn answer(&mut self, turn: &Turn, body: &EventBody) {
         let EventBody::ApprovalRequested {
             request_id,
             name,
@@ -226,9 +221,6 @@ impl Conversation {
                  of files, `--approve all` everything"
             ));
         }
-        if interrupted.is_cancelled() {
-            return;
-        }
         let style = Style::new(self.console.colour);
         self.aside(&format!("{} {}", style.warning("?"), style.bold(call)));
         // What standard output fails with is told of when it is next written to.
@@ -236,8 +228,7 @@ impl Conversation {
         let question = format!("  {}: allow it?", style.dim(&reason));
         let approved = tokio::select! {
             approved = self.console.confirm(&question) => approved,
-            () = interrupted.cancelled() => return self.aside(""),
-            _ = turn.ended() => return self.aside(""),
+            _ = turn.ended() => return,
         };
         resolve(turn, request_id, approved).await;
     }

@@ -124,7 +124,7 @@ async fn every_ending_has_a_name_of_its_own() {
         let (outcome, kept) = place.run(request).await.unwrap();
         assert_eq!(outcome.ending, Ending::TimedOut, "{mode:?}");
         assert!(start.elapsed() >= Duration::from_millis(300), "{mode:?}");
-        assert!(start.elapsed() < Duration::from_millis(1500), "{mode:?}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{mode:?}");
         assert_eq!(kept.stdout(), "begun\n", "what came is kept");
 
         for signal in [Signal::Terminate, Signal::Kill] {
@@ -430,7 +430,8 @@ async fn a_process_that_nobody_reads_from_goes_on() {
             }
         }
         assert_eq!(read_bytes + skipped, 200 * 65536 + 5, "{mode:?}");
-        assert!(read_bytes <= 1024 * 1024, "{read_bytes}");
+        // What is kept, and what still came while it was read.
+        assert!(read_bytes <= 2 * 1024 * 1024, "{read_bytes}");
         assert!(last.ends_with(b"last\n"));
     }
 }

@@ -1,4 +1,7 @@
 //! Nothing outlives its command, however it tries.
+//!
+//! It takes a fraction of a second; the bounds here leave room for a machine that
+//! is busy with other things. What tries to survive would do so for a minute.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -73,10 +76,7 @@ async fn nothing_survives_a_time_limit() {
             let (outcome, _) = place.run(request).await.unwrap();
             let took = start.elapsed();
             assert_eq!(outcome.ending, Ending::TimedOut, "{mode:?} {way}");
-            assert!(
-                took < Duration::from_millis(1500),
-                "{mode:?} {way}: {took:?}"
-            );
+            assert!(took < Duration::from_secs(5), "{mode:?} {way}: {took:?}");
             assert_dead(&mark, way).await;
         }
     }
@@ -172,10 +172,7 @@ async fn leftovers_are_killed_and_listed() {
             );
             assert_eq!(kept.stdout(), "hi\n", "{mode:?} {line}");
             assert!(!outcome.leftovers.is_empty(), "{mode:?} {line}");
-            assert!(
-                took < Duration::from_millis(1000),
-                "{mode:?} {line}: {took:?}"
-            );
+            assert!(took < Duration::from_secs(5), "{mode:?} {line}: {took:?}");
             assert_dead(&mark, line).await;
         }
     }
@@ -194,7 +191,7 @@ async fn detached_leftovers_live_on_until_the_session_ends() {
         let start = Instant::now();
         let (outcome, kept) = place.run(request).await.unwrap();
         assert!(
-            start.elapsed() < Duration::from_secs(1),
+            start.elapsed() < Duration::from_secs(5),
             "{:?}",
             start.elapsed()
         );

@@ -150,7 +150,7 @@ fn unreadable(error: std::io::Error, path: &Path) -> Error {
 }
 
 /// The thread whose folder this is.
-pub(crate) fn thread_of(entry: &Entry, number: u8) -> Option<ThreadId> {
+fn thread_of(entry: &Entry, number: u8) -> Option<ThreadId> {
     let id = ThreadId::new(entry.name.to_str()?).ok()?;
     (entry.kind == FileType::Directory && bucket(&id) == number).then_some(id)
 }

@@ -108,11 +108,11 @@ pub(crate) fn is_kind(text: &str) -> bool {
 pub(crate) fn is_too_deep(json: &str) -> bool {
     let bytes = json.as_bytes();
     // Text with few brackets can't be deep; nearly all records end here.
-    let brackets: usize = bytes
-        .iter()
-        .map(|c| usize::from(*c == b'{' || *c == b'['))
-        .sum();
-    if brackets <= MAX_DEPTH {
+    if memchr::memchr2_iter(b'{', b'[', bytes)
+        .take(MAX_DEPTH + 1)
+        .count()
+        <= MAX_DEPTH
+    {
         return false;
     }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -151,33 +151,39 @@ pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
             .all(|(at, digit)| *digit == HEX[(checksum >> (28 - 4 * at)) as usize & 15])
 }
 
-/// Reads a line, without its line break, as a record.
-pub(crate) fn decode(line: &[u8]) -> Result<Frame<'_>, Fault> {
-    if line.len() >= MAX_LINE {
-        return Err(Fault::TooLong);
-    }
-    if let Some((body, suffix)) = line.split_at_checked(line.len().wrapping_sub(SUFFIX_LEN))
-        && let Some(digits) = checksum_digits(suffix)
-    {
-        return if same_checksum(crc32c::crc32c(body), digits) {
-            decode_verified(line, body)
-        } else {
-            Err(Fault::Checksum)
-        };
-    }
-    decode_unverified(line)
+/// What a line's end says of it.
+pub(crate) enum Seal<'a> {
+    /// There is a checksum, and it fits.
+    Fits,
+    /// There is a checksum, and it is another's.
+    Broken,
+    /// There is none. These are all bytes.
+    Absent(&'a [u8]),
 }
 
-/// Reads a line again that [`decode`] took, without computing its checksum.
-pub(crate) fn decode_again(line: &[u8]) -> Result<Frame<'_>, Fault> {
-    match line.split_at_checked(line.len().wrapping_sub(SUFFIX_LEN)) {
-        Some((body, suffix)) if checksum_digits(suffix).is_some() => decode_verified(line, body),
-        _ => decode_unverified(line),
+/// Looks at a line's checksum.
+pub(crate) fn seal(line: &[u8]) -> Seal<'_> {
+    let split = line.split_at_checked(line.len().wrapping_sub(SUFFIX_LEN));
+    match split.and_then(|(body, suffix)| Some((body, checksum_digits(suffix)?))) {
+        Some((body, digits)) if same_checksum(crc32c::crc32c(body), digits) => Seal::Fits,
+        Some(_) => Seal::Broken,
+        None => Seal::Absent(line),
+    }
+}
+
+/// Reads a line, without its line break, as a record.
+pub(crate) fn decode(line: &[u8]) -> Result<Frame<'_>, Fault> {
+    match seal(line) {
+        _ if line.len() >= MAX_LINE => Err(Fault::TooLong),
+        Seal::Fits => decode_sealed(line),
+        Seal::Broken => Err(Fault::Checksum),
+        Seal::Absent(line) => decode_unsealed(line),
     }
 }
 
 /// Reads a line whose checksum was found right.
-fn decode_verified<'a>(line: &'a [u8], body: &'a [u8]) -> Result<Frame<'a>, Fault> {
+pub(crate) fn decode_sealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
+    let body = &line[..line.len().saturating_sub(SUFFIX_LEN)];
     if let Some(frame) = decode_canonical(body) {
         return Ok(frame);
     }
@@ -219,15 +225,21 @@ fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
     })
 }
 
-fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
-    let number = std::str::from_utf8(&text[..len]).ok()?.parse().ok()?;
-    Some((number, &text[len..]))
+/// The decimal number that a text begins with, and the rest.
+pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut number, mut len) = (0_u64, 0);
+    while let Some(digit) = text.get(len).filter(|c| c.is_ascii_digit()) {
+        number = number
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
+        len += 1;
+    }
+    (len > 0).then(|| (number, &text[len..]))
 }
 
 /// Reads a line that has no checksum. It must have the four fields and no
 /// other, so that damage to the field `c` itself doesn't pass for its absence.
-fn decode_unverified(line: &[u8]) -> Result<Frame<'_>, Fault> {
+pub(crate) fn decode_unsealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Fields<'a> {

@@ -103,8 +103,9 @@
 //! The index may be deleted, torn or out of date at any time. Which threads
 //! there are is said by the folders; a thread's log is looked at again if its
 //! length isn't the one in the index, for every thread that is shown and every
-//! thread that a writer was at. So the list is right after a crash as well, and
-//! costs no more than a look at 256 folders and the threads that are shown.
+//! thread that a writer was at within the last minutes. So the list is right
+//! after a crash as well, and costs no more than a look at 256 folders and the
+//! threads that are shown.
 //!
 //! [`LoosePermissions`]: haft_api::DiagnosticCode::LoosePermissions
 //! [`Unverified`]: haft_api::DiagnosticCode::Unverified

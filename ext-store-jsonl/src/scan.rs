@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use crate::frame::{Fault, Frame, MAX_LINE, decode, decode_again};
+use crate::frame::{Fault, Frame, MAX_LINE, Seal, decode_sealed, decode_unsealed, seal};
 use crate::resync::resync;
 
 const FIRST_CHUNK: usize = 16 * 1024;
@@ -41,14 +41,25 @@ pub(crate) struct Scanner<'f> {
     file: &'f File,
     /// Where the stretch ends.
     end: u64,
-    /// What is at hand of the file, and where it stands there.
+    /// What is at hand of the file, up to `filled`, and where it stands there.
     buffer: Vec<u8>,
+    filled: usize,
     buffer_at: u64,
     /// The next byte in the buffer to look at.
     next: usize,
     chunk: usize,
     /// Pieces of a line that was taken apart, as ranges of the buffer.
-    queue: VecDeque<(Range<usize>, Option<Fault>)>,
+    queue: VecDeque<(Range<usize>, Kind)>,
+}
+
+/// What a part of a line is.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A record whose checksum fits.
+    Sealed,
+    /// A record without a checksum.
+    Unsealed,
+    Damaged(Fault),
 }
 
 enum Line {
@@ -66,6 +77,7 @@ impl<'f> Scanner<'f> {
             file,
             end: stretch.end,
             buffer: Vec::new(),
+            filled: 0,
             buffer_at: stretch.start,
             next: 0,
             chunk: FIRST_CHUNK,
@@ -76,8 +88,8 @@ impl<'f> Scanner<'f> {
     /// The next piece, or `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         loop {
-            if let Some((range, fault)) = self.queue.pop_front() {
-                return Ok(Some(self.piece(range, fault)));
+            if let Some((range, kind)) = self.queue.pop_front() {
+                return Ok(Some(self.piece(range, kind)));
             }
             if let Some(span) = self.zeros()? {
                 return Ok(Some(damage(span, Fault::Zeros)));
@@ -94,23 +106,33 @@ impl<'f> Scanner<'f> {
     fn queue_line(&mut self, line: Range<usize>, broken: bool) {
         let text = &self.buffer[line.clone()];
         self.next = line.end + usize::from(broken);
-        match decode(text) {
-            Ok(_) => self.queue.push_back((line, None)),
-            Err(_) if text.iter().all(u8::is_ascii_whitespace) => {}
-            Err(fault) => {
-                for (range, kind) in resync(text, fault, broken) {
-                    let range = line.start + range.start..line.start + range.end;
-                    self.queue.push_back((range, kind.err()));
-                }
-            }
+        let fault = match seal(text) {
+            Seal::Fits => return self.queue.push_back((line, Kind::Sealed)),
+            Seal::Broken => Fault::Checksum,
+            Seal::Absent(text) => match decode_unsealed(text) {
+                Ok(_) => return self.queue.push_back((line, Kind::Unsealed)),
+                Err(_) if text.iter().all(u8::is_ascii_whitespace) => return,
+                Err(fault) => fault,
+            },
+        };
+        for (range, kind) in resync(text, fault, broken) {
+            let range = line.start + range.start..line.start + range.end;
+            let kind = kind.map_or_else(Kind::Damaged, |()| Kind::Sealed);
+            self.queue.push_back((range, kind));
         }
     }
 
-    fn piece(&self, range: Range<usize>, fault: Option<Fault>) -> Piece<'_> {
+    fn piece(&self, range: Range<usize>, kind: Kind) -> Piece<'_> {
         let broken = range.end < self.next && self.buffer[range.end] == b'\n';
         let end = range.end + usize::from(broken);
         let span = self.buffer_at + range.start as u64..self.buffer_at + end as u64;
-        match fault.map_or_else(|| decode_again(&self.buffer[range]), Err) {
+        let text = &self.buffer[range];
+        let frame = match kind {
+            Kind::Sealed => decode_sealed(text),
+            Kind::Unsealed => decode_unsealed(text),
+            Kind::Damaged(fault) => Err(fault),
+        };
+        match frame {
             Ok(frame) => Piece::Record {
                 frame,
                 span,
@@ -122,29 +144,37 @@ impl<'f> Scanner<'f> {
 
     /// Reads more of the file. False at the end of the stretch.
     fn fill(&mut self) -> io::Result<bool> {
-        let from = self.buffer_at + self.buffer.len() as u64;
+        let from = self.buffer_at + self.filled as u64;
         let left = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
         if left == 0 {
             return Ok(false);
         }
         if self.next > 0 {
-            self.buffer.drain(..self.next);
+            self.buffer.copy_within(self.next..self.filled, 0);
+            self.filled -= self.next;
             self.buffer_at += self.next as u64;
             self.next = 0;
         }
-        let old = self.buffer.len();
         // Long lines are fetched in growing steps, so that they aren't moved
         // over and over.
-        let wish = self.chunk.max(old).min(left);
+        let wish = self.chunk.max(self.filled).min(left);
         self.chunk = (self.chunk * 2).min(LARGEST_CHUNK);
-        self.buffer.resize(old + wish, 0);
-        let got = read_full(self.file, &mut self.buffer[old..], from)?;
-        self.buffer.truncate(old + got);
+        let end = self.filled + wish;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        let got = read_full(self.file, &mut self.buffer[self.filled..end], from)?;
+        self.filled += got;
         if got < wish {
             // Cut off while we read.
             self.end = from + got as u64;
         }
         Ok(got > 0)
+    }
+
+    /// What is at hand and wasn't looked at.
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.next..self.filled]
     }
 
     fn at(&self) -> u64 {
@@ -155,10 +185,9 @@ impl<'f> Scanner<'f> {
     fn zeros(&mut self) -> io::Result<Option<Span>> {
         let start = self.at();
         loop {
-            let rest = &self.buffer[self.next..];
-            let zeros = rest.iter().take_while(|c| **c == 0).count();
+            let zeros = self.rest().iter().take_while(|c| **c == 0).count();
             self.next += zeros;
-            if self.next < self.buffer.len() || !self.fill()? {
+            if self.next < self.filled || !self.fill()? {
                 break;
             }
         }
@@ -171,7 +200,7 @@ impl<'f> Scanner<'f> {
     fn line(&mut self) -> io::Result<Option<Line>> {
         let mut searched = 0;
         loop {
-            let rest = &self.buffer[self.next..];
+            let rest = self.rest();
             if let Some(at) = memchr::memchr(b'\n', &rest[searched..]) {
                 if searched + at >= MAX_LINE {
                     return self.pass_long_line().map(Some);
@@ -187,7 +216,7 @@ impl<'f> Scanner<'f> {
                 return self.pass_long_line().map(Some);
             }
             if !self.fill()? {
-                let range = self.next..self.buffer.len();
+                let range = self.next..self.filled;
                 let broken = false;
                 return Ok((searched > 0).then_some(Line::Text { range, broken }));
             }
@@ -197,13 +226,13 @@ impl<'f> Scanner<'f> {
     fn pass_long_line(&mut self) -> io::Result<Line> {
         let start = self.at();
         loop {
-            match memchr::memchr(b'\n', &self.buffer[self.next..]) {
+            match memchr::memchr(b'\n', self.rest()) {
                 Some(at) => {
                     self.next += at + 1;
                     break;
                 }
                 None => {
-                    self.next = self.buffer.len();
+                    self.next = self.filled;
                     if !self.fill()? {
                         break;
                     }

@@ -16,7 +16,7 @@ use haft_api::{
 
 use crate::config::DurabilityPolicy;
 use crate::disk::{Folder, disk_error, identity, is_full};
-use crate::index::Index;
+use crate::index::{ANNOUNCE_EVERY_MS, Index};
 use crate::kinds::{self, METADATA, Repair};
 use crate::lock::ThreadLock;
 use crate::log_file::LOG_FILE;
@@ -44,8 +44,9 @@ pub(crate) struct ThreadLog {
     /// For the next append to hand over.
     diagnostics: Vec<Diagnostic>,
     index: Arc<Index>,
-    /// Whether the index knows that this thread is being written to.
-    announced: bool,
+    /// When the index was last told that this thread is being written to, in
+    /// milliseconds since the Unix epoch.
+    announced_ms: Option<u64>,
     /// Let go of last.
     _lock: ThreadLock,
 }
@@ -80,7 +81,7 @@ impl ThreadLog {
     pub(crate) fn is_quick(&self, group: &[NewRecord], durability: Durability) -> bool {
         const QUICK_BYTES: usize = 64 * 1024;
         let bytes: usize = group.iter().map(|record| record.data.get().len()).sum();
-        self.announced
+        self.is_announced()
             && !self.mend.is_needed()
             && bytes <= QUICK_BYTES
             && !self.policy.syncs_append(durability, group)
@@ -100,7 +101,7 @@ impl ThreadLog {
             return Ok(appended);
         }
         let first_seq = self.write(time_ms, sync, Content::Records(group))?;
-        if !self.announced {
+        if !self.is_announced() {
             self.announce(true);
         }
         let mut appended = Appended::new(first_seq, time_ms);
@@ -329,14 +330,20 @@ impl ThreadLog {
     /// Tells the index what the thread is now. It is a cache: whoever lists
     /// notices what it doesn't know.
     pub(crate) fn announce(&mut self, open: bool) {
-        self.announced = self.index.note(&self.metadata, self.size, open).is_ok();
+        let told = self.index.note(&self.metadata, self.size, open).is_ok();
+        self.announced_ms = told.then(unix_ms_now);
+    }
+
+    fn is_announced(&self) -> bool {
+        self.announced_ms
+            .is_some_and(|at| unix_ms_now().abs_diff(at) < ANNOUNCE_EVERY_MS)
     }
 }
 
 impl Drop for ThreadLog {
     fn drop(&mut self) {
         // If the log isn't in order, listing shall look at it.
-        if self.announced && matches!(self.state, State::Open) && !self.mend.fragment {
+        if self.announced_ms.is_some() && matches!(self.state, State::Open) && !self.mend.fragment {
             self.announce(false);
         }
     }

@@ -35,8 +35,11 @@ pub(crate) struct Group {
 #[derive(Debug)]
 struct Inner {
     leader: u32,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    #[cfg(target_os = "linux")]
     mark: String,
+    /// When the leader started: nothing older is of its offspring.
+    #[cfg(target_os = "linux")]
+    started: u64,
     grace: Duration,
 }
 
@@ -73,7 +76,8 @@ impl Group {
         let all = super::table::snapshot();
         let mut members = super::table::beneath(self.inner.leader, &all);
         for entry in &all {
-            let ours = entry.group == self.inner.leader || entry.has_variable(&self.inner.mark);
+            let ours = entry.group == self.inner.leader
+                || entry.started >= self.inner.started && entry.has_variable(&self.inner.mark);
             if ours && !members.contains(entry) {
                 members.push(*entry);
             }
@@ -143,10 +147,15 @@ pub(crate) fn start(command: Command) -> io::Result<Started> {
     let missing = || io::Error::other("a pipe of the command is missing");
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
+    let leader = child.id().ok_or_else(missing)?;
     let group = Group {
         inner: Arc::new(Inner {
-            leader: child.id().ok_or_else(missing)?,
+            leader,
+            #[cfg(target_os = "linux")]
             mark: format!("{MARK}={value}"),
+            // It may have ended already; then everything is looked at.
+            #[cfg(target_os = "linux")]
+            started: super::table::Entry::read(leader).map_or(0, |entry| entry.started),
             grace: Duration::from_millis(command.grace_ms.into()),
         }),
     };

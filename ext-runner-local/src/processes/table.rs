@@ -14,11 +14,11 @@ pub(crate) struct Entry {
     pub(crate) session: u32,
     /// When it started, in ticks since the system did: tells it from a later
     /// process of the same number.
-    started: u64,
+    pub(crate) started: u64,
 }
 
 impl Entry {
-    fn read(pid: u32) -> Option<Self> {
+    pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 

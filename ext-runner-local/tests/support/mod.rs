@@ -156,7 +156,7 @@ pub async fn until(what: &str, limit: Duration, mut so: impl FnMut() -> bool) ->
     start.elapsed()
 }
 
-/// No process with the marker is left, or none is within a second.
+/// No process with the marker is left, or none is soon.
 pub async fn assert_dead(marker: &str, why: &str) {
     let start = Instant::now();
     loop {
@@ -165,8 +165,8 @@ pub async fn assert_dead(marker: &str, why: &str) {
             return;
         }
         assert!(
-            start.elapsed() < Duration::from_secs(1),
-            "{why}: alive after 1 s: {left:?}"
+            start.elapsed() < Duration::from_secs(4),
+            "{why}: alive after 4 s: {left:?}"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

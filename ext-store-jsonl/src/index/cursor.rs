@@ -6,13 +6,17 @@ use haft_api::{Error, ErrorKind, Result, ThreadId};
 
 /// The place of a thread in the listing: the one changed last comes first, of
 /// those changed at the same time the one with the later id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cursor {
     pub(super) updated_ms: u64,
     pub(super) thread: ThreadId,
 }
 
 impl Cursor {
+    pub(super) fn new(updated_ms: u64, thread: ThreadId) -> Self {
+        Self { updated_ms, thread }
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self> {
         let parse = || {
             let (updated_ms, thread) = text.split_once('.')?;
@@ -30,10 +34,6 @@ impl Cursor {
             let message = "the cursor isn't one that this store gave out";
             Error::new(ErrorKind::InvalidInput, message).context("cursor", shown)
         })
-    }
-
-    pub(super) fn key(&self) -> (u64, &ThreadId) {
-        (self.updated_ms, &self.thread)
     }
 }
 

@@ -5,11 +5,12 @@
 //! one; an appender looks afterwards whether the file it wrote to is still the
 //! index, and who replaces it copies what came in between.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::io;
 
-use haft_api::ThreadId;
+use haft_api::{Diagnostic, ThreadId};
 use rustix::fs::fstat;
 
 use super::line::Entry;
@@ -22,8 +23,9 @@ const INDEX: &str = "index.jsonl";
 const INDEX_LOCK: &str = "index.lock";
 const TEMPORARY: &str = ".index-";
 
-/// The file is replaced when it has so many lines more than twice the threads.
-const SPARE_LINES: usize = 1000;
+/// The file is replaced when it has so many lines more than one and a half times
+/// the threads.
+const SPARE_LINES: usize = 500;
 
 pub(super) type Entries = HashMap<ThreadId, Entry>;
 
@@ -33,6 +35,14 @@ pub(super) struct IndexFile {
     identity: Option<(u64, u64)>,
     offset: u64,
     lines: usize,
+}
+
+/// The lines of a text that aren't blank.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', text);
+    ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end])
+        .filter(|line| !line.is_empty())
 }
 
 /// Appends lines.
@@ -56,8 +66,13 @@ pub(super) fn append(threads: &Folder, lines: &[u8]) -> io::Result<()> {
 
 impl IndexFile {
     /// Reads what was appended since the last time, or all if the file is
-    /// another. True if anything changed.
-    pub(super) fn refresh(&mut self, threads: &Folder, entries: &mut Entries) -> io::Result<bool> {
+    /// another. True if anything changed. Loose permissions are tightened.
+    pub(super) fn refresh(
+        &mut self,
+        threads: &Folder,
+        entries: &mut Entries,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> io::Result<bool> {
         let file = match threads.file(INDEX, Access::Read) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -68,6 +83,7 @@ impl IndexFile {
             }
             Err(e) => return Err(e),
         };
+        diagnostics.extend(tighten(&**threads.ops(), &file, &threads.path_of(INDEX))?);
         let stat = fstat(&file)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let mut changed = false;
@@ -91,29 +107,36 @@ impl IndexFile {
         let got = read_full(file, &mut text, self.offset)?;
         // A line that is being written is read the next time.
         let whole = memchr::memrchr(b'\n', &text[..got]).map_or(0, |at| at + 1);
-        for line in text[..whole]
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-        {
-            self.lines += 1;
-            let Some((id, entry)) = Entry::decode(line) else {
-                continue;
-            };
-            match entries.get_mut(&id) {
-                Some(known) if entry.replaces(known) => *known = entry,
-                Some(_) => {}
-                None => {
-                    entries.insert(id, entry);
-                }
+        let lines: Vec<_> = lines(&text[..whole]).collect();
+        self.lines += lines.len();
+        self.offset += whole as u64;
+        if entries.is_empty() {
+            entries.reserve(lines.len());
+        }
+        // From the end: the last line of a thread is nearly always the one that
+        // counts, and the others need only a glance then.
+        let mut news = HashSet::new();
+        for line in lines.into_iter().rev() {
+            let found = Entry::decode(line, |id, version| {
+                entries
+                    .get(id)
+                    .is_some_and(|known| match known.version().cmp(&version) {
+                        Ordering::Less => false,
+                        Ordering::Equal => news.contains(id),
+                        Ordering::Greater => true,
+                    })
+            });
+            if let Some((id, entry)) = found {
+                news.insert(id.clone());
+                entries.insert(id, entry);
             }
         }
-        self.offset += whole as u64;
         Ok(whole > 0)
     }
 
     /// Whether the file consists mostly of lines that count no more.
     pub(super) fn is_bloated(&self, threads: usize) -> bool {
-        self.lines > 2 * threads + SPARE_LINES
+        self.lines > threads + threads / 2 + SPARE_LINES
     }
 
     /// Replaces the file by one that has one line for each thread. Does nothing
@@ -183,14 +206,5 @@ impl IndexFile {
             lines: entries.len(),
         };
         Ok(())
-    }
-
-    /// Takes the index's file from others than its owner.
-    pub(super) fn tighten(threads: &Folder) -> io::Result<Option<haft_api::Diagnostic>> {
-        match threads.file(INDEX, Access::Read) {
-            Ok(file) => tighten(&**threads.ops(), file, &threads.path_of(INDEX)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
     }
 }

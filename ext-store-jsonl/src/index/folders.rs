@@ -1,13 +1,13 @@
 //! Which threads there are: the folders themselves, which are the truth.
 
-use std::collections::HashSet;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_api::{Diagnostic, DiagnosticCode, ThreadId};
+use rustix::fs::FileType;
 
+use super::file::Entries;
 use crate::disk::Folder;
-use crate::family::thread_of;
 use crate::layout::{BUCKETS, DELETED_PREFIX, NEW_PREFIX, bucket, bucket_name};
 
 /// A folder that changed less than this ago may change again without its time
@@ -23,7 +23,7 @@ pub(super) struct Folders {
 struct Bucket {
     /// When the folder changed, if that settles whether it has changed again.
     changed_ns: Option<i128>,
-    threads: HashSet<ThreadId>,
+    threads: Vec<ThreadId>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -34,8 +34,9 @@ impl Folders {
         }
     }
 
-    /// Looks again at folders that may have changed. True if one has.
-    pub(super) fn refresh(&mut self, threads: &Folder) -> io::Result<bool> {
+    /// Looks again at folders that may have changed. True if one has. Ids are
+    /// taken from `known` where it has them.
+    pub(super) fn refresh(&mut self, threads: &Folder, known: &Entries) -> io::Result<bool> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |now| now.as_nanos());
@@ -57,7 +58,7 @@ impl Folders {
             if bucket.changed_ns == Some(changed_ns) {
                 continue;
             }
-            let found = Bucket::read(threads, number as u8, &name)?;
+            let found = Bucket::read(threads, number as u8, &name, known)?;
             any |= bucket.threads != found.threads || bucket.diagnostics != found.diagnostics;
             *bucket = found;
             bucket.changed_ns = (now - changed_ns > CLOCK_GRAIN_NS).then_some(changed_ns);
@@ -66,7 +67,14 @@ impl Folders {
     }
 
     pub(super) fn contains(&self, id: &ThreadId) -> bool {
-        self.buckets[usize::from(bucket(id))].threads.contains(id)
+        self.buckets[usize::from(bucket(id))]
+            .threads
+            .binary_search(id)
+            .is_ok()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.buckets.iter().map(|bucket| bucket.threads.len()).sum()
     }
 
     pub(super) fn threads(&self) -> impl Iterator<Item = &ThreadId> {
@@ -80,7 +88,7 @@ impl Folders {
 }
 
 impl Bucket {
-    fn read(threads: &Folder, number: u8, name: &str) -> io::Result<Self> {
+    fn read(threads: &Folder, number: u8, name: &str, known: &Entries) -> io::Result<Self> {
         let mut found = Self::default();
         let foreign = |path: std::path::PathBuf, message: String| Diagnostic {
             code: DiagnosticCode::Foreign,
@@ -104,16 +112,22 @@ impl Bucket {
             if entry_name.starts_with(NEW_PREFIX) || entry_name.starts_with(DELETED_PREFIX) {
                 continue;
             }
-            match thread_of(&entry, number) {
-                Some(id) => {
-                    found.threads.insert(id);
+            let id = match known.get_key_value(&*entry_name) {
+                Some((id, _)) => Ok(id.clone()),
+                None => ThreadId::new(&*entry_name),
+            };
+            match id {
+                Ok(id) if entry.kind == FileType::Directory && bucket(&id) == number => {
+                    found.threads.push(id);
                 }
-                None => found.diagnostics.push(foreign(
+                _ => found.diagnostics.push(foreign(
                     folder.path().join(&entry.name),
                     "neither a thread nor anything else that the store made".to_owned(),
                 )),
             }
         }
+        // The system's order is any.
+        found.threads.sort_unstable();
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use haft_api::{ThreadId, ThreadMetadata};
 
-use crate::frame::{SUFFIX_LEN, checksum_digits, same_checksum};
+use crate::frame::{SUFFIX_LEN, checksum_digits, number, same_checksum};
 
 /// Metadata larger than this stay in the thread's log, lest the index grows
 /// with them.
@@ -15,8 +15,7 @@ const LARGEST_METADATA: usize = 4096;
 pub(super) struct Entry {
     pub(super) created_ms: u64,
     pub(super) updated_ms: u64,
-    /// The log's length at the time. It only grows, so that it also tells an
-    /// older entry from a newer one.
+    /// The log's length at the time.
     pub(super) size: u64,
     /// Whether somebody was writing to the thread, so that the log may have
     /// grown since.
@@ -24,6 +23,14 @@ pub(super) struct Entry {
     pub(super) archived: bool,
     /// The metadata as JSON, if they are short.
     pub(super) metadata: Option<Box<str>>,
+}
+
+/// Which of a thread's entries is the newer one: that of a thread that was
+/// created later under the same id, else that of the longer log. Logs only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    created_ms: u64,
+    size: u64,
 }
 
 impl Entry {
@@ -42,9 +49,12 @@ impl Entry {
         }
     }
 
-    /// Whether it is as new as another of the same thread, or newer.
-    pub(super) fn replaces(&self, other: &Self) -> bool {
-        (self.created_ms, self.size) >= (other.created_ms, other.size)
+    /// What tells it from older ones of the thread.
+    pub(super) fn version(&self) -> Version {
+        Version {
+            created_ms: self.created_ms,
+            size: self.size,
+        }
     }
 
     /// Appends its line. A line break goes before it as well: what a crash cut
@@ -55,10 +65,10 @@ impl Entry {
         let start = buffer.len();
         write!(
             buffer,
-            "{{\"i\":\"{id}\",\"n\":{},\"u\":{},\"z\":{},\"o\":{},\"a\":{},\"m\":{}",
+            "{{\"i\":\"{id}\",\"n\":{},\"z\":{},\"u\":{},\"o\":{},\"a\":{},\"m\":{}",
             self.created_ms,
-            self.updated_ms,
             self.size,
+            self.updated_ms,
             u8::from(self.open),
             u8::from(self.archived),
             self.metadata.as_deref().unwrap_or("null"),
@@ -68,35 +78,53 @@ impl Entry {
         writeln!(buffer, ",\"c\":\"{checksum:08x}\"}}").expect(sure);
     }
 
-    /// Reads a line, without its line break. The metadata's JSON isn't looked
-    /// into: most threads aren't shown.
-    pub(super) fn decode(line: &[u8]) -> Option<(ThreadId, Self)> {
+    /// Reads a line, without its line break, unless `known` says of the thread
+    /// that an entry as new as this is known already. The metadata's JSON isn't
+    /// looked into: most threads aren't shown.
+    pub(super) fn decode(
+        line: &[u8],
+        known: impl FnOnce(&str, Version) -> bool,
+    ) -> Option<(ThreadId, Self)> {
         let (body, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_LEN)?)?;
+        let rest = body.strip_prefix(b"{\"i\":\"")?;
+        let id_len = memchr::memchr(b'"', rest)?;
+        let id = std::str::from_utf8(&rest[..id_len]).ok()?;
+        let (created_ms, rest) = field(&rest[id_len + 1..], b",\"n\":")?;
+        let (size, rest) = field(rest, b",\"z\":")?;
+        if known(id, Version { created_ms, size }) {
+            return None;
+        }
         if !same_checksum(crc32c::crc32c(body), checksum_digits(suffix)?) {
             return None;
         }
-        let text = std::str::from_utf8(body).ok()?;
-        let (id, text) = text.strip_prefix("{\"i\":\"")?.split_once("\",\"n\":")?;
-        let (created_ms, text) = text.split_once(",\"u\":")?;
-        let (updated_ms, text) = text.split_once(",\"z\":")?;
-        let (size, text) = text.split_once(",\"o\":")?;
-        let (open, text) = text.split_once(",\"a\":")?;
-        let (archived, metadata) = text.split_once(",\"m\":")?;
+        let (updated_ms, rest) = field(rest, b",\"u\":")?;
+        let (open, rest) = field(rest, b",\"o\":")?;
+        let (archived, rest) = field(rest, b",\"a\":")?;
+        let metadata = std::str::from_utf8(rest.strip_prefix(b",\"m\":")?).ok()?;
         let entry = Self {
-            created_ms: created_ms.parse().ok()?,
-            updated_ms: updated_ms.parse().ok()?,
-            size: size.parse().ok()?,
-            open: open == "1",
-            archived: archived == "1",
+            created_ms,
+            updated_ms,
+            size,
+            open: open == 1,
+            archived: archived == 1,
             metadata: (metadata != "null").then(|| metadata.into()),
         };
         Some((ThreadId::new(id).ok()?, entry))
     }
 }
 
+/// A number after its name.
+fn field<'a>(text: &'a [u8], name: &[u8]) -> Option<(u64, &'a [u8])> {
+    number(text.strip_prefix(name)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn decode(line: &[u8]) -> Option<(ThreadId, Entry)> {
+        Entry::decode(line, |_, _| false)
+    }
 
     #[test]
     fn lines_come_back_or_not_at_all() {
@@ -110,15 +138,15 @@ mod tests {
         entry.encode(&id, &mut buffer);
         assert!(buffer.starts_with(b"\n{") && buffer.ends_with(b"}\n"));
         let line = &buffer[1..buffer.len() - 1];
-        assert_eq!(Entry::decode(line), Some((id, entry.clone())));
+        assert_eq!(decode(line), Some((id, entry.clone())));
         let json = entry.metadata.unwrap();
         let back: ThreadMetadata = serde_json::from_str(&json).unwrap();
         assert_eq!(back.title, metadata.title);
         for at in 0..line.len() {
             let mut bad = line.to_vec();
             bad[at] ^= 1;
-            assert_eq!(Entry::decode(&bad), None);
-            assert_eq!(Entry::decode(&line[..at]), None);
+            assert_eq!(decode(&bad), None);
+            assert_eq!(decode(&line[..at]), None);
         }
     }
 
@@ -131,9 +159,6 @@ mod tests {
         assert_eq!(entry.metadata, None);
         let mut buffer = Vec::new();
         entry.encode(&id, &mut buffer);
-        assert_eq!(
-            Entry::decode(&buffer[1..buffer.len() - 1]),
-            Some((id, entry))
-        );
+        assert_eq!(decode(&buffer[1..buffer.len() - 1]), Some((id, entry)));
     }
 }

@@ -14,11 +14,13 @@ mod line;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft_api::{
     Diagnostic, DiagnosticCode, Error, ErrorKind, ListThreads, Result, ThreadId, ThreadMetadata,
     ThreadPage,
 };
+use rustix::fs::Stat;
 
 use crate::disk::disk_error;
 use crate::layout::{Layout, bucket, bucket_name};
@@ -31,6 +33,13 @@ use line::Entry;
 /// Threads in a page unless the caller says how many.
 const PAGE_THREADS: usize = 100;
 
+/// How often a writer says again that it is there, if it appends at all.
+pub(crate) const ANNOUNCE_EVERY_MS: u64 = 60_000;
+
+/// A log that wasn't written to for so long has no writer, or one that will say
+/// that it is there.
+const SETTLED_AFTER: Duration = Duration::from_secs(600);
+
 /// Lists a home's threads.
 pub(crate) struct Index {
     layout: Arc<Layout>,
@@ -42,6 +51,10 @@ struct Listing {
     file: IndexFile,
     folders: Folders,
     entries: Entries,
+    /// The entries in the listing's order, unless they have changed since.
+    order: Option<Vec<Cursor>>,
+    /// Threads that somebody was writing to when last looked at.
+    open: Vec<ThreadId>,
     /// Threads that couldn't be read when last tried, and why.
     unreadable: HashMap<ThreadId, Diagnostic>,
     /// What was found amiss with the store itself, for the next page.
@@ -56,6 +69,8 @@ impl Index {
                 file: IndexFile::default(),
                 folders: Folders::new(),
                 entries: Entries::new(),
+                order: None,
+                open: Vec::new(),
                 unreadable: HashMap::new(),
                 diagnostics,
             }),
@@ -91,15 +106,20 @@ impl Listing {
         limit: usize,
         archived: bool,
     ) -> Result<ThreadPage> {
-        self.refresh(layout)?;
         let mut fresh = Fresh::default();
-        self.look_at_changed(layout, &mut fresh);
+        for id in self.refresh(layout)? {
+            self.look_at(layout, &id, &mut fresh);
+        }
         let mut page = ThreadPage::default();
         loop {
             let (shown, more) = self.select(after, limit, archived);
             // Looking at a thread may move it, and may bring up another in its
             // place that wasn't looked at yet.
-            if self.look_at_shown(layout, &shown, &mut fresh) {
+            let mut any = false;
+            for cursor in &shown {
+                any |= self.look_at(layout, &cursor.thread, &mut fresh);
+            }
+            if any {
                 continue;
             }
             page.next = shown.last().filter(|_| more).map(Cursor::to_string);
@@ -121,13 +141,14 @@ impl Listing {
     }
 
     /// Brings the entries up to date with the index's file and the folders.
-    fn refresh(&mut self, layout: &Layout) -> Result<()> {
+    /// Gives the threads whose logs are to be looked at: those that the index
+    /// lacks, and those that somebody was writing to.
+    fn refresh(&mut self, layout: &Layout) -> Result<Vec<ThreadId>> {
         let threads = layout.threads();
-        let tightened = IndexFile::tighten(threads).and_then(|loose| {
-            self.diagnostics.extend(loose);
-            self.file.refresh(threads, &mut self.entries)
-        });
-        if let Err(error) = tightened {
+        let read = self
+            .file
+            .refresh(threads, &mut self.entries, &mut self.diagnostics);
+        let changed = read.unwrap_or_else(|error| {
             self.diagnostics.push(Diagnostic {
                 code: DiagnosticCode::Foreign,
                 lost: false,
@@ -135,39 +156,39 @@ impl Listing {
                 place: Some(threads.path().display().to_string()),
                 message: format!("the index can't be read, so that listing is slow: {error}"),
             });
-        }
-        // Last, so that no thread is missed that was made meanwhile: it is in
-        // its folder before it is in the index.
-        self.folders
-            .refresh(threads)
-            .map_err(|e| disk_error(e, "the threads can't be listed", threads.path()))?;
-        self.entries.retain(|id, _| self.folders.contains(id));
-        self.unreadable.retain(|id, _| self.folders.contains(id));
-        Ok(())
-    }
-
-    /// Looks at the logs of threads that the index lacks, and of those that
-    /// somebody was writing to.
-    fn look_at_changed(&mut self, layout: &Layout, fresh: &mut Fresh) {
-        let doubtful: Vec<_> = self
+            true
+        });
+        // After the file, so that no thread is missed that was made meanwhile:
+        // it is in its folder before it is in the index.
+        let changed = self
             .folders
-            .threads()
-            .filter(|id| self.entries.get(*id).is_none_or(|entry| entry.open))
+            .refresh(threads, &self.entries)
+            .map_err(|e| disk_error(e, "the threads can't be listed", threads.path()))?
+            || changed;
+        if changed {
+            self.order = None;
+            self.unreadable.retain(|id, _| self.folders.contains(id));
+            self.open.clear();
+            let mut missing = Vec::new();
+            for id in self.folders.threads() {
+                match self.entries.get(id) {
+                    Some(entry) if entry.open => self.open.push(id.clone()),
+                    Some(_) => {}
+                    None => missing.push(id.clone()),
+                }
+            }
+            if self.entries.len() + missing.len() > self.folders.count() {
+                self.entries.retain(|id, _| self.folders.contains(id));
+            }
+            missing.extend(self.open.iter().cloned());
+            return Ok(missing);
+        }
+        Ok(self
+            .open
+            .iter()
+            .chain(self.unreadable.keys())
             .cloned()
-            .collect();
-        for id in doubtful {
-            self.look_at(layout, &id, fresh);
-        }
-    }
-
-    /// Looks at the logs of threads that are about to be shown. True if one
-    /// wasn't what the index said.
-    fn look_at_shown(&mut self, layout: &Layout, shown: &[Cursor], fresh: &mut Fresh) -> bool {
-        let mut any = false;
-        for cursor in shown {
-            any |= self.look_at(layout, &cursor.thread, fresh);
-        }
-        any
+            .collect())
     }
 
     /// Looks at a thread's log unless that was done for this page, or its length
@@ -176,19 +197,30 @@ impl Listing {
         if fresh.looked_at.contains_key(id) {
             return false;
         }
-        let known = self.entries.get(id);
         let name = format!("{}/{id}/{LOG_FILE}", bucket_name(bucket(id)));
-        let size = layout.threads().stat(&name).map(|stat| stat.st_size);
-        if let (Some(known), Ok(size)) = (known, size)
-            && u64::try_from(size) == Ok(known.size)
+        let stat = layout.threads().stat(&name);
+        // A writer that was idle for so long says so when it goes on.
+        let settled = stat
+            .as_ref()
+            .is_ok_and(|stat| is_older(stat, SETTLED_AFTER));
+        if let (Some(known), Ok(stat)) = (self.entries.get_mut(id), &stat)
+            && u64::try_from(stat.st_size) == Ok(known.size)
         {
+            if known.open && settled {
+                known.open = false;
+                known.encode(id, &mut fresh.lines);
+                self.open.retain(|open| open != id);
+            }
             return false;
         }
-        let open = known.is_none_or(|entry| entry.open);
+        self.order = None;
         match load(layout, id) {
             Ok((metadata, size)) => {
-                let entry = Entry::new(&metadata, size, open);
+                let entry = Entry::new(&metadata, size, !settled);
                 entry.encode(id, &mut fresh.lines);
+                if !settled && !self.open.contains(id) {
+                    self.open.push(id.clone());
+                }
                 self.entries.insert(id.clone(), entry);
                 self.unreadable.remove(id);
                 fresh.looked_at.insert(id.clone(), Some(metadata));
@@ -204,27 +236,29 @@ impl Listing {
     }
 
     /// The threads of a page, and whether there are more.
-    fn select(&self, after: Option<&Cursor>, limit: usize, archived: bool) -> (Vec<Cursor>, bool) {
-        let mut candidates: Vec<_> = self
-            .entries
+    fn select(
+        &mut self,
+        after: Option<&Cursor>,
+        limit: usize,
+        archived: bool,
+    ) -> (Vec<Cursor>, bool) {
+        let entries = &self.entries;
+        let order = self.order.get_or_insert_with(|| {
+            let cursor =
+                |(id, entry): (&ThreadId, &Entry)| Cursor::new(entry.updated_ms, id.clone());
+            let mut order: Vec<_> = entries.iter().map(cursor).collect();
+            order.sort_unstable_by(|a, b| b.cmp(a));
+            order
+        });
+        let start = after.map_or(0, |after| order.partition_point(|cursor| cursor >= after));
+        let mut shown: Vec<_> = order[start..]
             .iter()
-            .filter(|(_, entry)| archived || !entry.archived)
-            .map(|(id, entry)| (entry.updated_ms, id))
-            .filter(|key| after.is_none_or(|after| *key < after.key()))
+            .filter(|cursor| archived || !entries[&cursor.thread].archived)
+            .take(limit.saturating_add(1))
+            .cloned()
             .collect();
-        let more = candidates.len() > limit;
-        if more {
-            candidates.select_nth_unstable_by(limit, |a, b| b.cmp(a));
-            candidates.truncate(limit);
-        }
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
-        let shown = candidates
-            .into_iter()
-            .map(|(updated_ms, id)| Cursor {
-                updated_ms,
-                thread: id.clone(),
-            })
-            .collect();
+        let more = shown.len() > limit;
+        shown.truncate(limit);
         (shown, more)
     }
 
@@ -274,6 +308,13 @@ struct Fresh {
     looked_at: HashMap<ThreadId, Option<ThreadMetadata>>,
     /// For the index.
     lines: Vec<u8>,
+}
+
+fn is_older(stat: &Stat, age: Duration) -> bool {
+    let changed = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+    SystemTime::now()
+        .duration_since(changed)
+        .is_ok_and(|passed| passed > age)
 }
 
 /// Reads what a thread is from its log, and the log's length.

@@ -9,6 +9,7 @@
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
 //! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
 //! | `engine-local` | the engine `local`: a model on this machine |
+//! | `lua` | the host `lua`: tools and commands written in Lua |
 //! | `cli` | the `haft` command |
 //!
 //! All are on by default; a program that embeds Haft turns the defaults off and

@@ -121,6 +121,26 @@ async fn calls_of_a_round_that_broke_off_never_run() {
 }
 
 #[tokio::test]
+async fn an_answer_that_did_not_end_by_itself_is_marked() {
+    let check = async |reason: FinishReason, code: &str| {
+        let started = World::new([Round::new().text("so far").finish(reason)]).start();
+        let (thread, end) = started.turn("go").await;
+        assert_eq!(end.status, TurnStatus::Completed);
+        let codes = items(&thread)
+            .await
+            .into_iter()
+            .filter_map(|item| match item {
+                Item::Notice { code, .. } => Some(code),
+                _ => None,
+            });
+        assert_eq!(codes.collect::<Vec<_>>(), [code]);
+    };
+    check(FinishReason::Length, "output_limit").await;
+    check(FinishReason::ContentFilter, "content_filter").await;
+    check(FinishReason::Other("refusal".to_owned()), "stopped").await;
+}
+
+#[tokio::test]
 async fn a_panic_anywhere_costs_only_its_part() {
     struct Policy(haft_api::ExtensionId);
     #[haft_api::async_trait]

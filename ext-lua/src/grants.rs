@@ -49,7 +49,7 @@ impl Grant {
 /// An extension declares what it wants in comment lines at the head of its main
 /// file, and the settings may say otherwise:
 /// ```text
-/// --@grants read=/usr/share/dict|/etc/hosts write=/tmp/x process=git network env=HOME
+/// --@grants read=/usr/share/dict|/etc/hosts write=/var/cache/words process=git network env=HOME
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -1,29 +1,26 @@
 //! The thread a state lives on, and what is said to it.
 
+mod calls;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
-use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, ExtensionId, Result, ToolOutput, ToolSpec,
-};
-use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+use haft_api::{BatchCall, BatchOutcomes, Error, ErrorKind, ExtensionId, Result, ToolSpec};
+use mlua::{Lua, MultiValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{CallFacts, Context};
 use crate::config::Settings;
 use crate::failure::{Failure, FailureKind};
 use crate::log::LogSink;
 use crate::pulse::Pulse;
-use crate::scheduler::NewTask;
-use crate::script::{Place, Script};
+use crate::script::Place;
 use crate::state::Host;
-use crate::{json, load, result, state};
+use crate::{json, load, state};
 
 /// Most events that wait to be taken by scripts.
 const EVENTS: usize = 1024;
@@ -463,190 +460,6 @@ impl Actor {
             .unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    // Calls.
-
-    fn batch(self: &Rc<Self>, batch: Batch) {
-        let open = Rc::new(OpenBatch {
-            left: Cell::new(batch.calls.len()),
-            outcomes: batch.outcomes,
-            over: batch.over,
-            done: RefCell::new(Some(batch.done)),
-        });
-        for (number, call) in batch.calls {
-            let id = call.call.id.clone();
-            if let Err(outcome) = self.start(number, call, &open) {
-                open.fill(&id, outcome);
-            }
-        }
-    }
-
-    fn start(
-        self: &Rc<Self>,
-        number: u64,
-        BatchCall { call, context }: BatchCall,
-        batch: &Rc<OpenBatch>,
-    ) -> std::result::Result<(), Result<ToolOutput>> {
-        let fails = |failure: &Failure| Err(Ok(failure.output(&call.name)));
-        let found = self.find_tool(&call.name);
-        let Some((script, handler)) = found else {
-            let error = Error::new(ErrorKind::NotFound, "no Lua extension has this tool")
-                .context("tool", &call.name);
-            return Err(Err(error));
-        };
-        let Some(arguments) = call.arguments_object() else {
-            let words = format!("the arguments are no JSON object: {}", call.arguments.get());
-            return fails(&Failure::error(words));
-        };
-        let arguments = match json::decode(&self.lua, arguments) {
-            Ok(arguments) => arguments,
-            Err(words) => {
-                return fails(&Failure::error(format!(
-                    "the arguments can't be read: {words}"
-                )));
-            }
-        };
-        let now = Instant::now();
-        let deadline = match context.deadline {
-            Some(deadline) => now + deadline.remaining(),
-            None => now + self.host.settings.limits.call(),
-        };
-        let facts = Rc::new(CallFacts {
-            call_id: Some(call.id.as_str().to_owned()),
-            tool: call.name.clone(),
-            thread: Some(context.thread.as_str().to_owned()),
-            turn: Some(context.turn.as_str().to_owned()),
-            deadline: context.deadline,
-            turn_deadline: context.turn_deadline,
-            output: Arc::clone(&context.output),
-            workspace: context.workspace().ok().map(Arc::clone),
-            ended: Cell::new(false),
-        });
-        let (actor, batch) = (Rc::downgrade(self), Rc::clone(batch));
-        let (id, name, ended) = (call.id.clone(), call.name.clone(), Rc::clone(&facts));
-        let limits = self.host.json_limits();
-        let on_end = Box::new(
-            move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                let outcome = outcome.and_then(|values| {
-                    result::output(lua, &values, &limits).map_err(Failure::error)
-                });
-                let output = outcome.unwrap_or_else(|failure| failure.output(&name));
-                batch.fill(&id, Ok(output));
-            },
-        );
-        let arguments = (arguments, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
-                &self.lua,
-                NewTask {
-                    what: format!("the tool `{}`", call.name),
-                    script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
-                    deadline: Some(deadline),
-                    on_end,
-                },
-            )
-        });
-        match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-                Ok(())
-            }
-            Err(error) => fails(&Failure::from_error(&error)),
-        }
-    }
-
-    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, mlua::Function)> {
-        if self
-            .host
-            .settings
-            .deny_tools
-            .iter()
-            .any(|tool| tool == name)
-        {
-            return None;
-        }
-        self.host.scripts.borrow().iter().find_map(|script| {
-            let tools = script.tools.borrow();
-            let tool = tools.iter().find(|tool| tool.spec.name == *name)?;
-            Some((Rc::clone(script), tool.handler.clone()))
-        })
-    }
-
-    fn command(self: &Rc<Self>, call: CommandCall) {
-        let found = self.host.scripts.borrow().iter().find_map(|script| {
-            let commands = script.commands.borrow();
-            let command = commands.iter().find(|command| command.name == call.name)?;
-            Some((Rc::clone(script), command.handler.clone()))
-        });
-        let Some((script, handler)) = found else {
-            let words = format!("no Lua extension has the command `{}`", call.name);
-            call.done.send(Err(Failure::error(words))).ok();
-            return;
-        };
-        let facts = Rc::new(CallFacts {
-            call_id: None,
-            tool: call.name.clone(),
-            thread: call.facts.thread,
-            turn: None,
-            deadline: None,
-            turn_deadline: None,
-            output: Arc::new(haft_api::NoOutput),
-            workspace: None,
-            ended: Cell::new(false),
-        });
-        let (number, actor, done) = (call.number, Rc::downgrade(self), call.done);
-        let done = Rc::new(RefCell::new(Some(done)));
-        let finish = Rc::clone(&done);
-        let ended = Rc::clone(&facts);
-        let on_end = Box::new(
-            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                let outcome = outcome.map(|values| match values.front() {
-                    None | Some(Value::Nil) => None,
-                    Some(value) => value.to_string().ok(),
-                });
-                if let Some(done) = finish.borrow_mut().take() {
-                    done.send(outcome).ok();
-                }
-            },
-        );
-        let text = call.text;
-        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
-                &self.lua,
-                NewTask {
-                    what: format!("the command `{}`", call.name),
-                    script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
-                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
-                    on_end,
-                },
-            )
-        });
-        match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-            }
-            Err(error) => {
-                if let Some(done) = done.borrow_mut().take() {
-                    done.send(Err(Failure::from_error(&error))).ok();
-                }
-            }
-        }
-    }
-
     fn event(&self, name: &str, text: &str) {
         let scripts = self.host.scripts.borrow().clone();
         for script in scripts {
@@ -664,29 +477,6 @@ impl Actor {
                 self.host
                     .call_back(&self.lua, &script, &what, &listener, event);
             }
-        }
-    }
-}
-
-/// A batch whose calls haven't all ended.
-struct OpenBatch {
-    left: Cell<usize>,
-    outcomes: Arc<dyn BatchOutcomes>,
-    over: Arc<AtomicBool>,
-    done: RefCell<Option<oneshot::Sender<()>>>,
-}
-
-impl OpenBatch {
-    fn fill(&self, call: &CallId, outcome: Result<ToolOutput>) {
-        if !self.over.load(Ordering::Relaxed) {
-            self.outcomes.complete(call, outcome);
-        }
-        self.left.set(self.left.get().saturating_sub(1));
-        if self.left.get() == 0
-            && let Some(done) = self.done.borrow_mut().take()
-        {
-            // Nobody waits any more where the batch was cancelled.
-            done.send(()).ok();
         }
     }
 }

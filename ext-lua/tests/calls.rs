@@ -1,6 +1,5 @@
 //! Calls: batches, state, errors, arguments and results.
 
-#[allow(unreachable_pub)]
 mod support;
 
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! Limits: no script hangs or ends the host, or keeps its siblings waiting.
 
-#[allow(unreachable_pub)]
 mod support;
 
 use std::time::{Duration, Instant};

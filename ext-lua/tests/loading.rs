@@ -1,6 +1,5 @@
 //! Loading: registration, isolation, all or nothing, reload.
 
-#[allow(unreachable_pub)]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 //! The module `luv`: scripts written for it run unchanged.
 
-#[allow(unreachable_pub)]
 mod support;
 
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! What scripts reach: files, programs, the network, events, their state.
 
-#[allow(unreachable_pub)]
 mod support;
 
 use std::sync::Arc;

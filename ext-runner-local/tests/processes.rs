@@ -514,7 +514,7 @@ async fn a_flood_costs_no_memory() {
     let before = resident_kib();
     // With a reader that takes all of it, and with one that never comes.
     let mut request = CommandRequest::shell("exec yes");
-    request.timeout_ms = Some(2000);
+    request.timeout_ms = Some(4000);
     let unread = spec("exec yes");
     place.session.start_process(unread.clone()).await.unwrap();
     let outcome = place

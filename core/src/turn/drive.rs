@@ -226,9 +226,7 @@ impl Driver {
             .count();
         let mut records = self.records(blocks, !cut && !last).await;
         records.extend(self.account(usage));
-        if cut {
-            records.push(cut_notice(&reason));
-        }
+        records.extend(early_end(&reason));
         if calls > 0 && (cut || last) {
             let why = if cut {
                 "the model's answer was cut off in the middle of its tool calls; none was run"
@@ -400,17 +398,19 @@ fn notice(level: NoticeLevel, code: &str, text: impl Into<String>) -> ThreadReco
     ThreadRecord::Item(Arc::new(Item::Notice { level, code, text }))
 }
 
-fn cut_notice(reason: &FinishReason) -> ThreadRecord {
-    match reason {
-        FinishReason::ContentFilter => notice(
-            NoticeLevel::Warning,
-            "content_filter",
-            "the provider's content filter cut the answer off",
-        ),
-        _ => notice(
-            NoticeLevel::Warning,
+/// A word on an answer that didn't end by itself.
+fn early_end(reason: &FinishReason) -> Option<ThreadRecord> {
+    let (code, text) = match reason {
+        FinishReason::Length => (
             "output_limit",
-            "the model's output limit cut the answer off",
+            "the model's output limit cut the answer off".to_owned(),
         ),
-    }
+        FinishReason::ContentFilter => (
+            "content_filter",
+            "the provider's content filter cut the answer off".to_owned(),
+        ),
+        FinishReason::Other(reason) => ("stopped", format!("the model stopped: {reason}")),
+        _ => return None,
+    };
+    Some(notice(NoticeLevel::Warning, code, text))
 }

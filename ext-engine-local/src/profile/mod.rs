@@ -261,7 +261,7 @@ fn answer(request: &EngineRequest, turn: &CurrentTurn<'_>) -> Plan {
 
 /// A result as the model reads it: its beginning, a failure marked as one.
 fn shown(result: &ToolResult, most: usize) -> String {
-    let text = result.text();
+    let text = unnumbered(&result.text());
     let text = text.trim();
     let mark = if result.is_error && !text.starts_with("error") {
         "error: "
@@ -269,6 +269,19 @@ fn shown(result: &ToolResult, most: usize) -> String {
         ""
     };
     format!("{mark}{}", text.chars().take(most).collect::<String>())
+}
+
+/// Text without the numbers that tools put before its lines: to a small model
+/// they are what the file says.
+fn unnumbered(text: &str) -> String {
+    let bare = |line| {
+        let (number, rest) = str::split_once(line, '\t')?;
+        let number = number.trim_start();
+        (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(rest)
+    };
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let bare: Option<Vec<&str>> = lines.map(bare).collect();
+    bare.map_or_else(|| text.to_owned(), |lines| lines.join("\n"))
 }
 
 /// The end of the conversation as far as it was spoken.

@@ -347,3 +347,14 @@ fn the_same_request_is_the_same_plan() {
     assert_eq!(one.grammar, two.grammar);
     assert_eq!(one.request.instructions, two.request.instructions);
 }
+
+#[test]
+fn numbered_lines_are_read_without_their_numbers() {
+    let check = |text: &str, expected: &str| assert_eq!(unnumbered(text), expected, "{text:?}");
+    check("     1\tmilk\n     2\teggs\n", "milk\neggs");
+    check("    12\t\ta\n\n    13\t", "\ta\n");
+    check("1 milk\n2 eggs", "1 milk\n2 eggs");
+    check("     1\tmilk\nand more", "     1\tmilk\nand more");
+    check("total\t3", "total\t3");
+    check("", "");
+}

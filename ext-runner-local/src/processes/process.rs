@@ -14,7 +14,7 @@ use super::output::Output;
 use super::tree::{Tree, TreeStatus, number};
 
 /// How long a process may be held up by a reader that doesn't come.
-const READER_PATIENCE: Duration = Duration::from_millis(100);
+const READER_PATIENCE: Duration = Duration::from_secs(2);
 /// Longer waits are cut to this; the caller asks again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 

@@ -35,6 +35,10 @@ fn turn(world: &World, port: u16, prompt: &str) -> std::process::Command {
 
 /// One test, one server: loading a model for each would take long.
 #[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "who reads the test's output wants to know"
+)]
 fn turns_over_llama_cpp() {
     let llama = match LlamaServer::fetch() {
         Ok(llama) => llama,

@@ -6,7 +6,6 @@
 //! must count.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -81,21 +80,53 @@ impl Fault {
 /// care for them; each becomes a space.
 pub(crate) fn encode(buffer: &mut Vec<u8>, seq: u64, time_ms: u64, kind: &str, data: &str) {
     let start = buffer.len();
-    let sure = "writing to memory doesn't fail";
     buffer.reserve(data.len() + kind.len() + 80);
-    write!(
-        buffer,
-        "{{\"s\":{seq},\"t\":{time_ms},\"k\":\"{kind}\",\"d\":"
-    )
-    .expect(sure);
+    buffer.extend_from_slice(START);
+    push_decimal(buffer, seq);
+    buffer.extend_from_slice(b",\"t\":");
+    push_decimal(buffer, time_ms);
+    buffer.extend_from_slice(b",\"k\":\"");
+    buffer.extend_from_slice(kind.as_bytes());
+    buffer.extend_from_slice(b"\",\"d\":");
     let data_start = buffer.len();
     buffer.extend_from_slice(data.as_bytes());
-    let written = &mut buffer[data_start..];
+    let mut written = &mut buffer[data_start..];
     while let Some(at) = memchr::memchr(b'\n', written) {
         written[at] = b' ';
+        written = &mut written[at + 1..];
     }
+    push_seal(buffer, start);
+}
+
+/// Ends an object that begins at `start` and whose fields are all in the buffer
+/// with its checksum, and the line with it.
+pub(crate) fn push_seal(buffer: &mut Vec<u8>, start: usize) {
     let checksum = crc32c::crc32c(&buffer[start..]);
-    writeln!(buffer, ",\"c\":\"{checksum:08x}\"}}").expect(sure);
+    buffer.extend_from_slice(CHECKSUM);
+    buffer.extend((0..8).map(|at| hex_digit(checksum, at)));
+    buffer.extend_from_slice(b"\"}\n");
+}
+
+/// The digit of a checksum at this place, from the left.
+fn hex_digit(checksum: u32, at: usize) -> u8 {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    HEX[(checksum >> (28 - 4 * at)) as usize & 15]
+}
+
+/// Appends a number in decimal.
+pub(crate) fn push_decimal(buffer: &mut Vec<u8>, mut number: u64) {
+    // As many as the largest number has.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    buffer.extend_from_slice(&digits[at..]);
 }
 
 /// Whether this is a word of `a-z`, `0-9`, `_` and `.`, as kinds are.
@@ -143,12 +174,11 @@ pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
 
 /// Whether these digits are the checksum, in exactly the form it is written.
 pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     digits.len() == 8
         && digits
             .iter()
             .enumerate()
-            .all(|(at, digit)| *digit == HEX[(checksum >> (28 - 4 * at)) as usize & 15])
+            .all(|(at, digit)| *digit == hex_digit(checksum, at))
 }
 
 /// What a line's end says of it.
@@ -289,6 +319,18 @@ mod tests {
         assert_eq!(text, format!("{body},\"c\":\"{checksum:08x}\"}}"));
         // The standard's check value, so that the polynomial is the right one.
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        for seq in [0, 9, 10, 1_234_567_890, u64::MAX] {
+            let mut buffer = Vec::new();
+            push_decimal(&mut buffer, seq);
+            assert_eq!(String::from_utf8(buffer.clone()).unwrap(), seq.to_string());
+            assert_eq!(number(&buffer), Some((seq, &[][..])));
+        }
+        assert_eq!(number(b"18446744073709551616"), None);
+        assert_eq!(number(b"x"), None);
     }
 
     #[test]

@@ -77,7 +77,8 @@
 //!
 //! # Writing
 //! A group of records is one `write` at the log's end, after a look at whether
-//! the log is still as the writer left it; if somebody else wrote to it, the
+//! the log is still as the writer left it (its length; before a barrier also
+//! whether it is still the file of that name); if somebody else wrote to it, the
 //! writer closes. A write that fails or is cut short is taken back: the log is
 //! cut to its last good byte, the caller gets [`Unavailable`], and the writer
 //! stays usable, for the moment when there is space again. [`DurabilityPolicy`]

@@ -5,7 +5,7 @@ mod mend;
 mod opening;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use haft_api::{
 };
 
 use crate::config::DurabilityPolicy;
-use crate::disk::{Folder, disk_error, identity, is_full};
+use crate::disk::{Folder, Glance, disk_error, is_full};
 use crate::index::{ANNOUNCE_EVERY_MS, Index};
 use crate::kinds::{self, METADATA, Repair};
 use crate::lock::ThreadLock;
@@ -65,6 +65,20 @@ enum Content<'a> {
     Records(&'a [NewRecord]),
     /// A change of metadata, as JSON and as such.
     Patch(&'a str, &'a MetadataPatch),
+}
+
+impl Content<'_> {
+    /// About how many bytes it makes.
+    fn len(&self) -> usize {
+        const FRAME: usize = 100;
+        match self {
+            Self::Records(records) => records
+                .iter()
+                .map(|record| record.data.get().len() + FRAME)
+                .sum(),
+            Self::Patch(data, _) => data.len() + FRAME,
+        }
+    }
 }
 
 impl ThreadLog {
@@ -164,9 +178,10 @@ impl ThreadLog {
     /// Writes records, whatever has to be mended before them, and a checkpoint
     /// if one is due. Gives the number of the first of the records.
     fn write(&mut self, time_ms: u64, sync: bool, content: Content<'_>) -> Result<u64> {
-        self.expect_own_log()?;
+        let thorough = sync || self.mend.is_needed() || !self.is_announced();
+        self.expect_own_log(thorough)?;
         self.mend()?;
-        let mut text = GroupText::new(&self.metadata, self.good, time_ms);
+        let mut text = GroupText::new(&self.metadata, self.good, time_ms, content.len());
         if self.mend.line_break {
             text.push_line_break();
         }
@@ -203,10 +218,22 @@ impl ThreadLog {
         Ok(first_seq)
     }
 
-    /// Makes sure that nobody else wrote to the log or put another in its place.
-    fn expect_own_log(&mut self) -> Result<()> {
-        let found = match self.folder.stat(LOG_FILE) {
-            Ok(stat) if identity(&stat) == self.identity => stat.st_size as u64,
+    /// Makes sure that nobody else wrote to the log and, if `thorough`, that it
+    /// is still the file under that name.
+    fn expect_own_log(&mut self, thorough: bool) -> Result<()> {
+        let looked = if thorough {
+            self.folder.glance(LOG_FILE)
+        } else {
+            // A third of the price. The handle's position matters to nobody:
+            // what is appended goes to the end, what is read says where.
+            let size = (&self.file).seek(SeekFrom::End(0));
+            size.map(|size| Glance {
+                identity: self.identity,
+                size,
+            })
+        };
+        let found = match looked {
+            Ok(glance) if glance.identity == self.identity => glance.size,
             Ok(_) => return Err(self.lose("another file was put in the log's place")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 return Err(self.lose("the log was deleted"));

@@ -5,7 +5,7 @@ mod folder;
 mod ops;
 mod permissions;
 
-pub(crate) use folder::{Access, Entry, Folder, identity};
+pub(crate) use folder::{Access, Entry, Folder, Glance, identity};
 pub(crate) use ops::{FileOps, SystemFiles};
 pub(crate) use permissions::{find_loose, tighten};
 

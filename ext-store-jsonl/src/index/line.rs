@@ -1,10 +1,8 @@
 //! What the index says of one thread.
 
-use std::io::Write as _;
-
 use haft_api::{ThreadId, ThreadMetadata};
 
-use crate::frame::{SUFFIX_LEN, checksum_digits, number, same_checksum};
+use crate::frame::{SUFFIX_LEN, checksum_digits, number, push_decimal, push_seal, same_checksum};
 
 /// Metadata larger than this stay in the thread's log, lest the index grows
 /// with them.
@@ -60,22 +58,26 @@ impl Entry {
     /// Appends its line. A line break goes before it as well: what a crash cut
     /// off there stays a line of its own.
     pub(super) fn encode(&self, id: &ThreadId, buffer: &mut Vec<u8>) {
-        let sure = "writing to memory doesn't fail";
         buffer.push(b'\n');
         let start = buffer.len();
-        write!(
-            buffer,
-            "{{\"i\":\"{id}\",\"n\":{},\"z\":{},\"u\":{},\"o\":{},\"a\":{},\"m\":{}",
-            self.created_ms,
-            self.size,
-            self.updated_ms,
-            u8::from(self.open),
-            u8::from(self.archived),
-            self.metadata.as_deref().unwrap_or("null"),
-        )
-        .expect(sure);
-        let checksum = crc32c::crc32c(&buffer[start..]);
-        writeln!(buffer, ",\"c\":\"{checksum:08x}\"}}").expect(sure);
+        buffer.extend_from_slice(b"{\"i\":\"");
+        buffer.extend_from_slice(id.as_str().as_bytes());
+        buffer.push(b'"');
+        for (name, number) in [
+            (b"n", self.created_ms),
+            (b"z", self.size),
+            (b"u", self.updated_ms),
+            (b"o", u64::from(self.open)),
+            (b"a", u64::from(self.archived)),
+        ] {
+            buffer.extend_from_slice(b",\"");
+            buffer.extend_from_slice(name);
+            buffer.extend_from_slice(b"\":");
+            push_decimal(buffer, number);
+        }
+        buffer.extend_from_slice(b",\"m\":");
+        buffer.extend_from_slice(self.metadata.as_deref().unwrap_or("null").as_bytes());
+        push_seal(buffer, start);
     }
 
     /// Reads a line, without its line break, unless `known` says of the thread

@@ -35,10 +35,10 @@ pub(super) struct Group {
 }
 
 impl<'m> GroupText<'m> {
-    /// Begins a group at this place in the log.
-    pub(super) fn new(metadata: &'m ThreadMetadata, offset: u64, time_ms: u64) -> Self {
+    /// Begins a group of about so many bytes at this place in the log.
+    pub(super) fn new(metadata: &'m ThreadMetadata, offset: u64, time_ms: u64, len: usize) -> Self {
         Self {
-            bytes: Vec::new(),
+            bytes: Vec::with_capacity(len),
             offset,
             time_ms,
             next_seq: metadata.next_seq,

@@ -99,7 +99,8 @@ pub(crate) struct TurnArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
-    /// Load an extension: a Lua file, or a folder with an init.lua (repeatable)
+    /// Load an extension: a Lua file, a folder with an init.lua, or the absolute path of a shared
+    /// object (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) ext: Vec<PathBuf>,
     /// Download what the engine needs without asking
@@ -257,7 +258,8 @@ pub(crate) struct ToolPlaceArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
-    /// Load an extension: a Lua file, or a folder with an init.lua (repeatable)
+    /// Load an extension: a Lua file, a folder with an init.lua, or the absolute path of a shared
+    /// object (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) ext: Vec<PathBuf>,
 }
@@ -279,10 +281,10 @@ pub(crate) enum ExtCommand {
         /// Its name, and the folder's
         name: String,
     },
-    /// Load an extension, and say what it has and what is wrong with it
-    #[cfg(feature = "lua")]
+    /// Say what an extension has and what is wrong with it. A script is loaded and its tests are
+    /// run; of a shared object nothing runs
     Check {
-        /// A Lua file, or a folder with an init.lua
+        /// A Lua file, a folder with an init.lua, or the absolute path of a shared object
         path: PathBuf,
     },
 }

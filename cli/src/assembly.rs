@@ -3,32 +3,55 @@
 use std::sync::Arc;
 
 use haft::{Registry, Runtime, RuntimeOptions, StoreOptions};
-use haft_api::{ErrorKind, ExtensionId, RemoteRunnerProvider, ThreadStore};
+use haft_api::{ErrorKind, ExtensionConfig, ExtensionId, RemoteRunnerProvider, ThreadStore};
 
 use crate::config::{Settings, explain, nearest};
 use crate::failure::{Failure, Outcome};
+use crate::plugins;
 
 /// The runner that works in local folders.
 pub(crate) const LOCAL_RUNNER: &str = "local";
 
-/// Registers what is linked, each extension with its settings.
+/// Registers what is linked and what the user named, each extension with its
+/// settings.
 pub(crate) fn registry(settings: &Settings) -> Outcome<Registry> {
     let mut builder = haft::builder();
-    let manifests = builder.manifests()?;
-    settings.check_extensions(manifests.iter().map(|manifest| manifest.id.as_str()))?;
+    let linked = builder.manifests()?;
+    let loaded: Vec<_> = plugins::load(&settings.plugins)?
+        .into_iter()
+        .map(|extension| Ok((extension.manifest()?, extension)))
+        .collect::<haft_api::Result<_>>()?;
+    let manifests = linked
+        .iter()
+        .chain(loaded.iter().map(|(manifest, _)| manifest));
+    settings.check_extensions(manifests.map(|manifest| manifest.id.as_str()))?;
+    let mut configs = std::collections::BTreeMap::new();
     for (id, config) in settings.extensions()? {
-        builder = builder.configure(id, config);
-    }
-    builder.build().map_err(|error| {
-        let extension = error.context_value("extension").unwrap_or("?");
-        match error.kind() {
-            ErrorKind::InvalidInput => {
-                let why = explain(&error.to_string());
-                Failure::usage(format!("the configuration's `ext.{extension}`: {why}"))
-            }
-            _ => error.into(),
+        if linked.iter().any(|manifest| manifest.id == *id) {
+            builder = builder.configure(id, config);
+        } else {
+            configs.insert(id, config);
         }
-    })
+    }
+    let mut registry = builder.register().map_err(refused)?;
+    for (manifest, extension) in &loaded {
+        let config = configs.remove(manifest.id.as_str());
+        let config = config.unwrap_or_else(ExtensionConfig::empty);
+        registry.extension(&**extension, &config).map_err(refused)?;
+    }
+    registry.build().map_err(refused)
+}
+
+/// An extension's complaint, as one about the configuration where it is.
+fn refused(error: haft_api::Error) -> Failure {
+    let extension = error.context_value("extension").unwrap_or("?");
+    match error.kind() {
+        ErrorKind::InvalidInput => {
+            let why = explain(&error.to_string());
+            Failure::usage(format!("the configuration's `ext.{extension}`: {why}"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Opens the store that was chosen.

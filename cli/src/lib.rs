@@ -10,6 +10,7 @@
 //! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
+//! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
 //!
 //! All are on by default; a program that embeds Haft turns the defaults off and

@@ -11,6 +11,7 @@ mod engine_choice;
 mod failure;
 mod instructions;
 mod output;
+mod plugins;
 mod render;
 mod scripts;
 mod signals;

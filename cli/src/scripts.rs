@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::args::PlaceArgs;
 use crate::config::{self, Environment, Settings};
 use crate::failure::{Failure, Outcome};
+use crate::plugins;
 
 /// The extension that runs Lua.
 const LUA: &str = "lua";
@@ -19,6 +20,12 @@ pub(crate) fn equip(
     named: &[PathBuf],
 ) -> Outcome<()> {
     for path in named {
+        if plugins::is_shared_object(path) {
+            // As it was written: a shared object is loaded by its absolute path
+            // or not at all.
+            settings.plugins.push(path.clone());
+            continue;
+        }
         let path = std::fs::canonicalize(path)
             .map_err(|e| Failure::usage(format!("--ext {}: {e}", path.display())))?;
         let host = host_of(&path)?;
@@ -41,7 +48,7 @@ fn host_of(path: &Path) -> Outcome<&'static str> {
         || (path.is_dir() && path.join("init.lua").is_file());
     if !lua {
         return Err(Failure::usage(format!(
-            "--ext {}: neither a .lua file nor a folder with an init.lua",
+            "--ext {}: neither a .lua file, nor a folder with an init.lua, nor a shared object",
             path.display()
         )));
     }

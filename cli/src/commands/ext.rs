@@ -5,6 +5,8 @@ use std::io::Write as _;
 use crate::args::ExtCommand;
 use crate::commands::print;
 use crate::failure::{DONE, Outcome};
+#[cfg(feature = "plugins")]
+use crate::plugins;
 use crate::render::write_line;
 
 #[cfg(feature = "lua")]
@@ -15,8 +17,19 @@ pub(super) fn run(command: &ExtCommand) -> Outcome {
         ExtCommand::List { json } => list(*json),
         #[cfg(feature = "lua")]
         ExtCommand::New { name, .. } => lua::new(name),
+        #[cfg(feature = "plugins")]
+        ExtCommand::Check { path } if plugins::is_shared_object(path) => {
+            let lines = plugins::check(path)?;
+            print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+            Ok(DONE)
+        }
         #[cfg(feature = "lua")]
         ExtCommand::Check { path } => super::block_on(lua::check(path)),
+        #[cfg(not(feature = "lua"))]
+        ExtCommand::Check { path } => Err(crate::failure::Failure::usage(format!(
+            "{}: this program has no host for it",
+            path.display()
+        ))),
     }
 }
 

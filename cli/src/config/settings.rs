@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) deadline: Option<Duration>,
     /// What the model is told besides.
     pub(crate) instructions: Option<String>,
+    /// The shared objects that the user named.
+    pub(crate) plugins: Vec<PathBuf>,
     ext: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -72,6 +74,7 @@ impl Settings {
             approve: layer.approve.unwrap_or_default(),
             deadline: layer.deadline,
             instructions: layer.instructions,
+            plugins: Vec::new(),
             ext: layer.ext,
         })
     }

@@ -12,8 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Console {
     /// Whether somebody watches standard output.
     pub(crate) shows_answers: bool,
-    /// Whether somebody watches standard error: progress is shown then.
-    pub(crate) shows_progress: bool,
+    /// How many columns there are to show progress in, where somebody watches
+    /// standard error.
+    pub(crate) progress_width: Option<usize>,
     /// Whether standard error may be coloured.
     pub(crate) colour: bool,
     /// Whether there is somebody to ask.
@@ -25,12 +26,12 @@ impl Console {
     /// That of this process.
     pub(crate) fn of_process() -> Self {
         let stderr = io::stderr();
-        let shows_progress = stderr.is_terminal();
+        let progress_width = stderr.is_terminal().then(width);
         Self {
             shows_answers: io::stdout().is_terminal(),
-            shows_progress,
+            progress_width,
             colour: AutoStream::choice(&stderr) != ColorChoice::Never,
-            can_ask: shows_progress && io::stdin().is_terminal(),
+            can_ask: progress_width.is_some() && io::stdin().is_terminal(),
             lines: Lines::default(),
         }
     }
@@ -59,6 +60,19 @@ impl Console {
     /// The next line of standard input without its end; `None` at the end.
     pub(crate) async fn line(&self) -> Option<String> {
         self.lines.next().await
+    }
+}
+
+/// The columns of the terminal that standard error goes to.
+fn width() -> usize {
+    #[cfg(unix)]
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    #[cfg(not(unix))]
+    let columns = 0;
+    if columns == 0 {
+        80
+    } else {
+        usize::from(columns)
     }
 }
 

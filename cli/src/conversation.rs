@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use haft_api::{Error, ErrorKind, Event, EventBody, ExtensionId, PolicyMode, RequestId, ThreadId};
 use haft_core::{RunnerSelection, Runtime, Subscription, Thread, ThreadOptions, Turn, TurnRequest};
+use tokio_util::sync::CancellationToken;
 
 use crate::assembly;
 use crate::config::Settings;
@@ -54,7 +55,7 @@ impl Conversation {
         } else {
             let looks = Looks {
                 answers: console.shows_answers,
-                progress: console.shows_progress,
+                progress: console.progress_width,
                 colour: console.colour,
             };
             View::Text(TextView::new(output.stdout(), output.stderr(), looks))
@@ -107,7 +108,7 @@ impl Conversation {
         if let Some(approvals) = approvals {
             tokio::spawn(deny_all(turn.clone(), approvals));
         }
-        let status = self.show(&turn, &mut events).await;
+        let status = self.show(&turn, &mut events, interruptible.token()).await;
         interrupter.abort();
         status
     }
@@ -146,7 +147,12 @@ impl Conversation {
         request
     }
 
-    async fn show(&mut self, turn: &Turn, events: &mut Subscription) -> Outcome {
+    async fn show(
+        &mut self,
+        turn: &Turn,
+        events: &mut Subscription,
+        interrupted: &CancellationToken,
+    ) -> Outcome {
         self.view.begin(turn);
         let mut heard = Ok(());
         loop {
@@ -160,7 +166,7 @@ impl Conversation {
                         let drained = self.output.drain().await;
                         return self.ended(&event.body, heard.and(drained)).await;
                     }
-                    self.answer(turn, &event.body).await;
+                    self.answer(turn, &event.body, interrupted).await;
                 }
                 if self.output.is_long() {
                     break;
@@ -202,7 +208,7 @@ impl Conversation {
     }
 
     /// Asks for an approval if the event does.
-    async fn answer(&mut self, turn: &Turn, body: &EventBody) {
+    async fn answer(&mut self, turn: &Turn, body: &EventBody, interrupted: &CancellationToken) {
         let EventBody::ApprovalRequested {
             request_id,
             name,
@@ -221,6 +227,9 @@ impl Conversation {
                  of files, `--approve all` everything"
             ));
         }
+        if interrupted.is_cancelled() {
+            return;
+        }
         let style = Style::new(self.console.colour);
         self.aside(&format!("{} {}", style.warning("?"), style.bold(call)));
         // What standard output fails with is told of when it is next written to.
@@ -228,7 +237,8 @@ impl Conversation {
         let question = format!("  {}: allow it?", style.dim(&reason));
         let approved = tokio::select! {
             approved = self.console.confirm(&question) => approved,
-            _ = turn.ended() => return,
+            () = interrupted.cancelled() => return self.aside(""),
+            _ = turn.ended() => return self.aside(""),
         };
         resolve(turn, request_id, approved).await;
     }

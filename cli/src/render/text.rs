@@ -11,16 +11,13 @@ use super::call::call_line;
 use super::{Style, result_summary, tokens, visible};
 use crate::failure::one_line;
 
-/// Most characters of the line that shows how a tool is getting on.
-const STATUS: usize = 76;
-
 /// What the two ends can show.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Looks {
     /// Standard output is a terminal.
     pub(crate) answers: bool,
-    /// Standard error is a terminal.
-    pub(crate) progress: bool,
+    /// Standard error is a terminal, so many columns wide.
+    pub(crate) progress: Option<usize>,
     /// Standard error may be coloured.
     pub(crate) colour: bool,
 }
@@ -30,7 +27,7 @@ pub(crate) struct TextView<O, E> {
     answer: Answer<O>,
     err: E,
     style: Style,
-    progress: bool,
+    progress: Option<usize>,
     /// A line of progress stands on the terminal, to be overwritten.
     status_shown: bool,
     calls: HashMap<CallId, Called>,
@@ -218,10 +215,12 @@ impl<O: Write, E: Write> TextView<O, E> {
     /// comes next.
     fn status(&mut self, output: &str) {
         let last = output.lines().rev().find(|line| !line.trim().is_empty());
-        let Some(last) = last.filter(|_| self.progress) else {
+        let (Some(last), Some(width)) = (last, self.progress) else {
             return;
         };
-        let line: String = one_line(&visible(last)).chars().take(STATUS).collect();
+        // A line that goes on in the next row couldn't be overwritten. Half of
+        // the width is room for characters that are two columns wide.
+        let line: String = one_line(&visible(last)).chars().take(width / 2).collect();
         // Progress that can't be shown is no loss.
         write!(self.err, "\r\x1b[K  {}", self.style.dim(line)).ok();
         self.status_shown = true;

@@ -188,7 +188,7 @@ fn progress_is_for_terminals_only_and_leaves_no_trace() {
     };
     assert_eq!(shown(events(), Looks::default()), "2|• shell\n  ok\n");
     let looks = Looks {
-        progress: true,
+        progress: Some(80),
         ..Looks::default()
     };
     assert_eq!(

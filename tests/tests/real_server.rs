@@ -33,6 +33,17 @@ fn turn(world: &World, port: u16, prompt: &str) -> std::process::Command {
     command
 }
 
+/// A world whose model says the same each time, and not too much: left alone,
+/// one this small may go on until its window is full.
+fn measured_world() -> World {
+    let world = World::new();
+    let folder = world.dir().join("config/haft");
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = "[ext.engine-openai]\nextra_body = { temperature = 0.0, max_tokens = 200 }\n";
+    std::fs::write(folder.join("config.toml"), config).unwrap();
+    world
+}
+
 /// One test, one server: loading a model for each would take long.
 #[test]
 #[expect(
@@ -47,7 +58,7 @@ fn turns_over_llama_cpp() {
             return;
         }
     };
-    let world = World::new();
+    let world = measured_world();
     world.file("notes.txt", "Buy milk.\n");
     let port = free_port();
 
@@ -99,7 +110,7 @@ fn turns_over_llama_cpp() {
     world.printed("last");
 
     // The server dies in mid-stream.
-    let world = World::new();
+    let world = measured_world();
     let mut broken = Running::start(turn(&world, port, prompt));
     broken.wait_for("message.delta");
     serving.kill();

@@ -50,6 +50,8 @@ pub(in crate::suite) async fn every_signal_ends_a_process(subject: Subject) -> C
     for signal in [Signal::Interrupt, Signal::Terminate, Signal::Kill] {
         let id = session.start(subject.spec(&Probe::Sleep(MINUTE))?).await?;
         let after = session.printed(&id, "begun").await?;
+        // What it does next may be a process of its own, which has to be there.
+        tokio::time::sleep(Duration::from_millis(300)).await;
         ok(
             &format!("sending {signal:?}"),
             session.signal(&id, signal).await,

@@ -544,6 +544,45 @@ fn a_chat_is_a_turn_a_line() {
 }
 
 #[test]
+fn a_conversation_that_is_too_long_is_summarised_and_its_cost_told() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("config/haft")).unwrap();
+    world.write(
+        "config/haft/config.toml",
+        "[prices.'/']\ninput = 10_000.0\noutput = 0.0",
+    );
+    let used = json!({"type": "usage", "input": 300, "output": 20});
+    let script = world.script(&[
+        json!([text("one"), used]),
+        json!([{"type": "error", "kind": "context_overflow", "message": "too long"}]),
+        json!([text("they said hello"), used]),
+        json!([text("two"), used]),
+        json!([text("they counted to two"), used]),
+        json!([text("three"), used]),
+    ]);
+    let mut child = world
+        .haft(&["chat", "--engine", "replay", "--model", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = b"hello\nand on\n/compact\nfurther\n";
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let done = end_of(child).status(0);
+    assert_eq!(done.out, "one\ntwo\nthree\n");
+    assert_eq!(done.err.matches("summarising").count(), 2, "{}", done.err);
+    let notices = world.items();
+    let notices = notices.iter().filter(|item| item["code"] == "compaction");
+    assert_eq!(notices.count(), 2);
+    let shown = world.run(&["threads", "show", "last"]).status(0);
+    assert!(
+        shown.err.contains("1,500 tokens in, 100 out, about $15.00"),
+        "{}",
+        shown.err
+    );
+    world.run(&["threads", "check", "last"]).status(0);
+}
+
+#[test]
 fn a_prompt_may_come_from_standard_input() {
     let world = World::new();
     let script = world.script(&[json!([text("ok")])]);

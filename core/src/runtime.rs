@@ -1,6 +1,7 @@
 //! The runtime: parts in, threads out.
 
 mod builder;
+mod engines;
 mod shared;
 mod tools;
 

@@ -1,9 +1,11 @@
 //! A turn: from a user's message to its one end.
 
 mod assemble;
+mod compact;
 mod drive;
 mod start;
 mod stream;
+mod summary;
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use haft_api::ThreadStore;
 use haft_core::Runtime;
+use haft_core::prices::PriceTable;
 
 use super::opening;
 use crate::args::{ExportFormat, PlaceArgs, ThreadsCommand};
@@ -42,9 +43,10 @@ pub(super) fn run(command: ThreadsCommand, place: &PlaceArgs, console: &Console)
     })
 }
 
-/// A runtime to look at threads with, and the store it looks into.
-async fn runtime(place: &PlaceArgs) -> Outcome<(Runtime, Arc<dyn ThreadStore>)> {
+/// A runtime to look at threads with, the store it looks into, and what models
+/// cost.
+async fn runtime(place: &PlaceArgs) -> Outcome<(Runtime, Arc<dyn ThreadStore>, PriceTable)> {
     let (settings, store) = opening::open_store(place).await?;
     let runtime = Runtime::builder(assembly::registry(&settings)?).build(Arc::clone(&store))?;
-    Ok((runtime, store))
+    Ok((runtime, store, settings.prices))
 }

@@ -1,51 +1,97 @@
 //! The way to the server: connections, and what can go wrong with them.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use haft_api::{Error, ErrorKind, Result};
-use reqwest::header::{
+use haft_api::{EngineStream, Error, ErrorKind, ExtensionId, Readiness, Result};
+use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     LOCATION,
 };
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use http::{Method, StatusCode};
+use reqwest::{Client, Url};
+use tokio::time::Instant;
 
-use crate::config::ChatConfig;
+use crate::answer::{AnswerDecoder, check_head, receive, silent};
 use crate::endpoint::{Endpoint, shown};
 use crate::failure;
-use crate::provider::Provider;
+use crate::server::{KeyHeader, ServerConfig};
 
+mod response;
 mod tls;
+
+pub use response::Response;
 
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
+/// How long a server may take to say whether it is there.
+const READINESS_TIME: Duration = Duration::from_secs(1);
+
 /// A server, and how to reach it. Connections are kept and used again.
-pub(crate) struct Transport {
-    pub(crate) endpoint: Endpoint,
-    config: ChatConfig,
+pub struct Transport {
+    endpoint: Endpoint,
+    server: ServerConfig,
+    /// Those of the settings.
     headers: HeaderMap,
     client: OnceLock<Client>,
 }
 
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Transport {
-    /// Does no I/O: the client is made when it is first used.
+    /// Does no I/O: certificates are read when they are first needed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
-    pub(crate) fn new(config: ChatConfig) -> Result<Self> {
-        let endpoint = Endpoint::new(&config.base_url)?;
-        let headers = headers(&config)?;
-        if let Some(proxy) = &config.proxy {
+    pub fn new(server: ServerConfig) -> Result<Self> {
+        server.check_times()?;
+        let endpoint = Endpoint::new(&server.base_url, server.turn_path)?;
+        let headers = headers(&server)?;
+        if let Some(proxy) = &server.proxy {
             parse_proxy(proxy)?;
         }
         Ok(Self {
             endpoint,
-            config,
+            server,
             headers,
             client: OnceLock::new(),
         })
+    }
+
+    /// The server's host, which often names the provider.
+    pub fn host(&self) -> &str {
+        self.endpoint.host()
+    }
+
+    /// What it was made of.
+    pub fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    /// Adds to an error whose it is: the operation, the engine, and where the
+    /// server is.
+    pub fn describe(
+        &self,
+        engine: &ExtensionId,
+        operation: &'static str,
+    ) -> impl Fn(Error) -> Error + Send + 'static + use<> {
+        let (engine, url) = (engine.clone(), shown(&self.server.base_url));
+        move |error: Error| {
+            let error = error.operation(operation).context("engine", &engine);
+            match error.context_value("url") {
+                Some(_) => error,
+                None => error.context("url", &url),
+            }
+        }
     }
 
     fn client(&self) -> Result<&Client> {
@@ -54,16 +100,16 @@ impl Transport {
         }
         let mut builder = Client::builder()
             .tls_backend_preconfigured(tls::config(
-                self.config.ca_file.as_deref(),
+                self.server.ca_file.as_deref(),
                 self.endpoint.is_https(),
             )?)
             .user_agent(USER_AGENT)
-            .connect_timeout(Duration::from_millis(self.config.connect_timeout_ms))
+            .connect_timeout(Duration::from_millis(self.server.connect_timeout_ms))
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             // Proxies come from the settings alone.
             .no_proxy();
-        if let Some(proxy) = &self.config.proxy {
+        if let Some(proxy) = &self.server.proxy {
             builder = builder.proxy(parse_proxy(proxy)?);
         }
         let client = builder.build().map_err(|e| {
@@ -79,10 +125,10 @@ impl Transport {
     /// isn't.
     fn api_key(&self) -> Result<Option<String>> {
         let stripped = |key: &str| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
-        if let Some(key) = self.config.api_key.as_deref().and_then(stripped) {
+        if let Some(key) = self.server.api_key.as_deref().and_then(stripped) {
             return Ok(Some(key));
         }
-        let Some(name) = &self.config.api_key_env else {
+        let Some(name) = &self.server.api_key_env else {
             return Ok(None);
         };
         match std::env::var(name).ok().as_deref().and_then(stripped) {
@@ -96,71 +142,138 @@ impl Transport {
 
     /// Whether the settings' headers say who asks.
     fn has_own_authorization(&self) -> bool {
-        self.headers.contains_key(AUTHORIZATION) || self.headers.contains_key("api-key")
+        let own = match self.server.key_header {
+            KeyHeader::Bearer => "api-key",
+            KeyHeader::Named(name) => name,
+        };
+        self.headers.contains_key(AUTHORIZATION) || self.headers.contains_key(own)
     }
 
     /// Why no request could be authorised, if that is known beforehand.
-    pub(crate) fn missing_key(&self) -> Option<String> {
+    pub fn missing_key(&self) -> Option<String> {
         match self.api_key() {
             Err(error) => Some(error.message().to_owned()),
-            Ok(None) if self.endpoint.is_openai() && !self.has_own_authorization() => Some(
-                "no key for api.openai.com: set `OPENAI_API_KEY`, or `api_key` in the engine's \
-                 settings"
-                    .to_owned(),
-            ),
+            Ok(None) if !self.has_own_authorization() => self.server.without_key.map(str::to_owned),
             Ok(_) => None,
         }
     }
 
-    fn authorised(&self, request: RequestBuilder) -> Result<RequestBuilder> {
+    /// A request's headers. Those of the settings win over all others.
+    fn request_headers(&self, own: &[(HeaderName, &'static str)]) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
+        for (name, value) in &self.server.wire_headers {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
         if let Some(key) = self.api_key()? {
-            let name = Provider::of(self.endpoint.host()).key_header();
-            let value = match name {
-                "authorization" => format!("Bearer {key}"),
-                _ => key,
+            let (name, value) = match self.server.key_header {
+                KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+                KeyHeader::Named(name) => (HeaderName::from_static(name), key),
             };
-            let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
                 Error::new(
                     ErrorKind::InvalidInput,
                     "the key holds characters that no header can carry",
                 )
             })?;
             value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(name), value);
+            headers.insert(name, value);
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in own {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
-        Ok(request.headers(headers))
+        Ok(headers)
     }
 
-    /// Sends a chat's body and returns the answer once its head is there and
-    /// its status is a good one.
-    pub(crate) async fn post_chat(&self, body: Vec<u8>) -> Result<Response> {
-        let url = self.endpoint.url("chat/completions");
+    /// Sends the body of a turn and receives its answer. `prepare` gives both the
+    /// body and the decoder; the time that the model may be silent begins with
+    /// it. `describe` adds to errors, those of the stream too, whose they are.
+    ///
+    /// Dropping the future or the stream closes the connection.
+    ///
+    /// # Errors
+    /// Those of `prepare`, [`ErrorKind::Denied`] if there is no key, what kept
+    /// the request from being answered, and what the server says if it refuses.
+    pub async fn stream_turn<D: AnswerDecoder>(
+        &self,
+        prepare: impl Future<Output = Result<(Vec<u8>, D)>>,
+        describe: impl Fn(Error) -> Error + Send + 'static,
+    ) -> Result<EngineStream> {
+        let asked_at = Instant::now();
+        let idle = Duration::from_millis(self.server.idle_timeout_ms);
+        let start = async {
+            let (body, decoder) = prepare.await?;
+            if let Some(reason) = self.missing_key() {
+                return Err(Error::new(ErrorKind::Denied, reason));
+            }
+            let mut response = self.post_turn(body).await?;
+            check_head(&mut response).await?;
+            Ok((response, decoder))
+        };
+        let (response, decoder) = tokio::time::timeout(idle, start)
+            .await
+            .unwrap_or_else(|_| Err(silent(idle)))
+            .map_err(&describe)?;
+        Ok(receive(response, decoder, idle, asked_at, describe))
+    }
+
+    /// Whether the server is there, by asking for its models. A server that has
+    /// no list of them is ready too. Takes at most a second.
+    pub async fn readiness(&self) -> Readiness {
+        if let Some(reason) = self.missing_key() {
+            return Readiness::Unavailable { reason };
+        }
+        let url = shown(&self.server.base_url);
+        let reason = match tokio::time::timeout(READINESS_TIME, self.get("models")).await {
+            Ok(Ok(_)) => return Readiness::Ready,
+            Ok(Err(e)) if e.kind() == ErrorKind::NotFound => return Readiness::Ready,
+            Ok(Err(e)) => format!("{url}: {}", e.message()),
+            Err(_) => format!("{url}: no answer within a second"),
+        };
+        Readiness::Unavailable { reason }
+    }
+
+    async fn post_turn(&self, body: Vec<u8>) -> Result<Response> {
+        let own = [
+            (CONTENT_TYPE, "application/json"),
+            (ACCEPT, "text/event-stream, application/json"),
+        ];
+        self.send(Method::POST, self.endpoint.turn(), &own, body)
+            .await
+    }
+
+    /// Asks for one of the API's paths. The answer's status is a good one, and
+    /// its body is yet to be read. No time is set but that for the connection.
+    ///
+    /// # Errors
+    /// What kept the request from being answered, and what the server says if
+    /// it refuses.
+    pub async fn get(&self, path: &str) -> Result<Response> {
+        self.send(Method::GET, self.endpoint.url(path), &[], Vec::new())
+            .await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        own: &[(HeaderName, &'static str)],
+        body: Vec<u8>,
+    ) -> Result<Response> {
         let request = self
-            .authorised(self.client()?.post(url.clone()))?
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
+            .client()?
+            .request(method, url.clone())
+            .headers(self.request_headers(own)?)
             .body(body);
-        self.send(request, &url).await
-    }
-
-    /// Asks for the list of models.
-    pub(crate) async fn get_models(&self) -> Result<Response> {
-        let url = self.endpoint.url("models");
-        let request = self.authorised(self.client()?.get(url.clone()))?;
-        self.send(request, &url).await
-    }
-
-    async fn send(&self, request: RequestBuilder, url: &Url) -> Result<Response> {
         let response = request.send().await.map_err(|e| {
-            unreachable(&e, self.config.connect_timeout_ms)
+            unreachable(&e, self.server.connect_timeout_ms)
                 .context("url", shown(url.as_str()))
-                .source(without_url(e))
+                .source(e.without_url())
         })?;
+        let response = Response::new(response);
         if response.status().is_success() {
             return Ok(response);
         }
@@ -173,9 +286,9 @@ impl Transport {
     }
 }
 
-fn headers(config: &ChatConfig) -> Result<HeaderMap> {
+fn headers(server: &ServerConfig) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    for (name, value) in &config.headers {
+    for (name, value) in &server.headers {
         let refuse = |why: &str| {
             Error::new(
                 ErrorKind::InvalidInput,
@@ -195,11 +308,6 @@ fn headers(config: &ChatConfig) -> Result<HeaderMap> {
 fn parse_proxy(url: &str) -> Result<reqwest::Proxy> {
     reqwest::Proxy::all(url)
         .map_err(|_| Error::new(ErrorKind::InvalidInput, "`proxy` is no proxy's URL"))
-}
-
-/// The URL stands in the error's context already, and may hold a secret here.
-fn without_url(error: reqwest::Error) -> reqwest::Error {
-    error.without_url()
 }
 
 /// The error of this type in a chain of sources.
@@ -288,13 +396,4 @@ async fn read_bounded(response: &mut Response, most: usize) -> Vec<u8> {
     // A body that is cut short is quoted as far as it came.
     let _ = tokio::time::timeout(REFUSAL_BODY_TIME, read).await;
     body
-}
-
-/// What broke an answer off that had begun.
-pub(crate) fn broken(error: reqwest::Error) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the answer broke off: the connection was lost",
-    )
-    .source(without_url(error))
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures::stream;
 use haft_api::{EngineEvent, EngineStream, Error, ErrorKind, Result};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
 use crate::failure;
 use crate::sse::MAX_EVENT_BYTES;
-use crate::transport::Response;
+use crate::transport::{Response, encoding};
 
 /// Makes events of an answer's bytes. It does no I/O.
 pub trait AnswerDecoder: Send + 'static {
@@ -89,19 +89,17 @@ impl Form {
 /// [`ErrorKind::Corrupt`] for what no model server sends: a page of a proxy or a
 /// portal, or compressed bytes that weren't asked for. The page is quoted.
 pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
-    let header = |response: &Response, name| {
-        let value = response.headers().get(name)?.to_str().ok()?;
-        Some(value.split(';').next()?.trim().to_ascii_lowercase())
-    };
-    if let Some(encoding) =
-        header(response, CONTENT_ENCODING).filter(|e| !e.is_empty() && e != "identity")
-    {
+    if let Some(encoding) = encoding(response.headers()) {
         return Err(Error::new(
             ErrorKind::Corrupt,
             format!("the server answered in `{encoding}` encoding, which wasn't asked for"),
         ));
     }
-    match header(response, CONTENT_TYPE).as_deref() {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| {
+        let value = value.to_str().ok()?.split(';').next()?;
+        Some(value.trim().to_ascii_lowercase())
+    });
+    match content_type.as_deref() {
         // Some servers and many proxies name it wrongly, or not at all.
         None
         | Some(

@@ -51,7 +51,8 @@ pub struct ServerConfig {
     /// first event, and between two events; at most a day.
     pub idle_timeout_ms: u64,
     /// A proxy's URL (`http://user:password@host:port`; it may be `https`), or
-    /// [`PROXY_OF_ENVIRONMENT`]. By default there is none.
+    /// [`PROXY_OF_ENVIRONMENT`]. By default, and where it is empty, there is
+    /// none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,

@@ -17,8 +17,8 @@ const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
 /// The settings of a [`ChatEngine`](crate::ChatEngine), and of the extension.
 ///
 /// Nothing is read from anywhere else: neither environment variables (but for
-/// the one that [`api_key_env`](Self::api_key_env) names) nor proxy settings of
-/// the system.
+/// those that [`api_key_env`](Self::api_key_env) and [`proxy`](Self::proxy) ask
+/// for) nor proxy settings of the system.
 ///
 /// ```
 /// use haft_ext_engine_openai::ChatConfig;
@@ -63,7 +63,10 @@ pub struct ChatConfig {
     /// whose models want it (`reasoning_content` for DeepSeek and Kimi). By
     /// default set for those two only; empty means that it isn't sent.
     pub reasoning_field: Option<String>,
-    /// A proxy's URL.
+    /// A proxy's URL, such as `http://user:password@host:3128`; or
+    /// `environment` for what `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` say,
+    /// but for the hosts in `NO_PROXY` and those of this machine. By default,
+    /// and where it is empty, there is none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,

@@ -34,6 +34,7 @@ impl Proxy {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>> {
         match setting {
+            "" => Ok(None),
             PROXY_OF_ENVIRONMENT => Self::of_environment(server, variable),
             url => Self::parse(url, "proxy").map(Some),
         }
@@ -243,5 +244,7 @@ mod tests {
         let error = refused(PROXY_OF_ENVIRONMENT).unwrap();
         assert!(error.message().contains("`HTTPS_PROXY`"), "{error}");
         assert!(refused("http://q").is_none(), "the environment isn't asked");
+        let none = Proxy::of_setting("", &server("https://api.test"), read);
+        assert!(none.unwrap().is_none(), "nor here");
     }
 }

@@ -28,6 +28,8 @@ pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outco
         if environment.has("OPENAI_API_KEY") && !named {
             settings.set(OPENAI_EXTENSION, "api_key_env", "OPENAI_API_KEY");
         }
+        // A library reads no environment; a command does, as all others do.
+        settings.set_default(OPENAI_EXTENSION, "proxy", "environment");
     }
     if cfg!(feature = "engine-local") {
         let home = settings.home.to_string_lossy().into_owned();

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use haft_api::{Error, ErrorKind, ModelInfo, Result};
+use haft_api::{Error, ErrorKind, Result};
+use haft_engine_http::{ModelSettings, ServerConfig};
 use serde::Deserialize;
 
 /// Where OpenAI's own API is.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Fields of the body that no setting may replace.
 const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
@@ -18,8 +17,8 @@ const OWN_FIELDS: [&str; 4] = ["messages", "model", "stream", "tools"];
 /// The settings of a [`ChatEngine`](crate::ChatEngine), and of the extension.
 ///
 /// Nothing is read from anywhere else: neither environment variables (but for
-/// the one that [`api_key_env`](Self::api_key_env) names) nor proxy settings of
-/// the system.
+/// those that [`api_key_env`](Self::api_key_env) and [`proxy`](Self::proxy) ask
+/// for) nor proxy settings of the system.
 ///
 /// ```
 /// use haft_ext_engine_openai::ChatConfig;
@@ -64,7 +63,10 @@ pub struct ChatConfig {
     /// whose models want it (`reasoning_content` for DeepSeek and Kimi). By
     /// default set for those two only; empty means that it isn't sent.
     pub reasoning_field: Option<String>,
-    /// A proxy's URL.
+    /// A proxy's URL, such as `http://user:password@host:3128`; or
+    /// `environment` for what `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` say,
+    /// but for the hosts in `NO_PROXY` and those of this machine. By default,
+    /// and where it is empty, there is none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
@@ -86,24 +88,26 @@ impl ChatConfig {
             .iter()
             .find(|field| self.extra_body.contains_key(**field));
         if let Some(field) = own_field {
-            return Err(refuse(format!("`extra_body` can't set `{field}`")));
-        }
-        for (name, value) in [
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("idle_timeout_ms", self.idle_timeout_ms),
-        ] {
-            if !(1..=DAY_MS).contains(&value) {
-                return Err(refuse(format!(
-                    "`{name}` is {value}, and must be from 1 to {DAY_MS}"
-                )));
-            }
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("`extra_body` can't set `{field}`"),
+            ));
         }
         Ok(())
     }
-}
 
-fn refuse(message: String) -> Error {
-    Error::new(ErrorKind::InvalidInput, message)
+    /// What the transport is to know, but for what depends on the provider.
+    pub(crate) fn server(&self) -> ServerConfig {
+        let mut server = ServerConfig::new(&self.base_url, "chat/completions");
+        server.api_key.clone_from(&self.api_key);
+        server.api_key_env.clone_from(&self.api_key_env);
+        server.headers.clone_from(&self.headers);
+        server.connect_timeout_ms = self.connect_timeout_ms;
+        server.idle_timeout_ms = self.idle_timeout_ms;
+        server.proxy.clone_from(&self.proxy);
+        server.ca_file.clone_from(&self.ca_file);
+        server
+    }
 }
 
 impl Default for ChatConfig {
@@ -130,7 +134,7 @@ impl fmt::Debug for ChatConfig {
     /// Shows neither the key nor what the headers and the proxy's URL say.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatConfig")
-            .field("base_url", &crate::endpoint::shown(&self.base_url))
+            .field("base_url", &haft_engine_http::shown(&self.base_url))
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
             .field("api_key_env", &self.api_key_env)
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
@@ -144,44 +148,5 @@ impl fmt::Debug for ChatConfig {
             .field("proxy", &self.proxy.as_ref().map(|_| "…"))
             .field("ca_file", &self.ca_file)
             .finish()
-    }
-}
-
-/// What is known of a model.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ModelSettings {
-    /// Its name, as it is asked for.
-    pub name: String,
-    /// Tokens that fit into a request and its answer.
-    #[serde(default)]
-    pub context_tokens: Option<u64>,
-    /// Whether it can call tools. By default it can.
-    #[serde(default)]
-    pub tools: Option<bool>,
-    /// Whether it can see images. By default it can't.
-    #[serde(default)]
-    pub images: Option<bool>,
-}
-
-impl ModelSettings {
-    /// A model of which only the name is known.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            context_tokens: None,
-            tools: None,
-            images: None,
-        }
-    }
-
-    /// Says what is known here over what is known elsewhere.
-    pub(crate) fn apply(&self, info: &mut ModelInfo) {
-        if self.context_tokens.is_some() {
-            info.context_tokens = self.context_tokens;
-        }
-        info.tools = self.tools.unwrap_or(info.tools);
-        info.images = self.images.unwrap_or(info.images);
     }
 }

@@ -14,16 +14,14 @@
 
 mod calls;
 mod chunk;
-mod json;
 mod reasoning;
 mod usage;
 
 use haft_api::{EngineEvent, Error, ErrorKind, FinishReason, ProviderState, Result, Usage};
+use haft_engine_http::tool_names::ToolNames;
+use haft_engine_http::{AnswerDecoder, SseDecoder, SseEvent, failure};
 use serde_json::value::RawValue;
 
-use crate::failure;
-use crate::sse::{SseDecoder, SseEvent};
-use crate::tool_names::ToolNames;
 use calls::{Calls, Fragment};
 use chunk::{Choice, Chunk, Delta, Said};
 use reasoning::ReasoningDetails;
@@ -129,12 +127,25 @@ impl ChatDecoder {
         self.with_usage(outcome, events)
     }
 
-    /// Takes a whole answer that isn't a stream: some servers send one,
-    /// whatever they were asked for.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push) and [`finish`](Self::finish).
-    pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
+    /// What was used is told of failed answers, too.
+    fn with_usage(&mut self, outcome: Result<()>, events: &mut Vec<EngineEvent>) -> Result<()> {
+        if outcome.is_err() {
+            events.extend(self.answer.usage.take().map(EngineEvent::Usage));
+        }
+        outcome
+    }
+}
+
+impl AnswerDecoder for ChatDecoder {
+    fn push(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
+        ChatDecoder::push(self, bytes, events)
+    }
+
+    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
+        ChatDecoder::finish(self, events)
+    }
+
+    fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
         // Some wrap a failure's object in a list, and name it as an event would.
         let name: &[u8] = if body.trim_ascii_start().starts_with(b"[") {
             b"error"
@@ -149,27 +160,16 @@ impl ChatDecoder {
         self.with_usage(outcome, events)
     }
 
-    /// Whether the server has said that nothing follows.
-    pub(crate) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.answer.done
     }
 
-    /// Whether the server has given a reason of the end.
-    pub(crate) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.answer.finish_reason.is_some()
     }
 
-    /// A number that grows whenever the model says something, however little.
-    pub(crate) fn progress(&self) -> u64 {
+    fn progress(&self) -> u64 {
         self.answer.progress
-    }
-
-    /// What was used is told of failed answers, too.
-    fn with_usage(&mut self, outcome: Result<()>, events: &mut Vec<EngineEvent>) -> Result<()> {
-        if outcome.is_err() {
-            events.extend(self.answer.usage.take().map(EngineEvent::Usage));
-        }
-        outcome
     }
 }
 

@@ -6,11 +6,8 @@
 //! costs its new items and a copy.
 
 mod body;
-mod call_id;
-mod json;
-mod memo;
 mod messages;
-mod schema;
+mod response_format;
 
 pub(crate) use body::encode;
 

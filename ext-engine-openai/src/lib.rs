@@ -7,7 +7,7 @@
 //! | [`OpenAiExtension`] | brings the engine; its settings are a [`ChatConfig`] |
 //! | [`ChatEngine`] | the engine over one server, for other engines to build on |
 //! | [`ChatDecoder`] | a stream's bytes to events, without I/O |
-//! | [`SseDecoder`] | the bytes of server-sent events to events |
+//! | [`SseDecoder`], [`ModelSettings`] | what it shares with other engines over HTTP |
 //!
 //! The decoder expects of servers what they really do, not what the
 //! documentation says; its rules stand in the `decode` module. The encoder
@@ -18,19 +18,13 @@
 mod config;
 mod decode;
 mod encode;
-mod endpoint;
 mod engine;
 mod extension;
-mod failure;
 mod models;
 mod provider;
-mod sse;
-mod stream;
-mod tool_names;
-mod transport;
 
-pub use config::{ChatConfig, ModelSettings, OPENAI_BASE_URL};
+pub use config::{ChatConfig, OPENAI_BASE_URL};
 pub use decode::ChatDecoder;
 pub use engine::ChatEngine;
 pub use extension::OpenAiExtension;
-pub use sse::{EventTooLarge, MAX_EVENT_BYTES, SseDecoder, SseEvent};
+pub use haft_engine_http::{EventTooLarge, MAX_EVENT_BYTES, ModelSettings, SseDecoder, SseEvent};

@@ -1,5 +1,7 @@
 //! What differs from provider to provider, and isn't for users to find out.
 
+use haft_engine_http::KeyHeader;
+
 /// The provider behind a server, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
@@ -51,10 +53,10 @@ impl Provider {
     }
 
     /// Azure wants a key in a header of its own.
-    pub(crate) fn key_header(self) -> &'static str {
+    pub(crate) fn key_header(self) -> KeyHeader {
         match self {
-            Self::Azure => "api-key",
-            _ => "authorization",
+            Self::Azure => KeyHeader::Named("api-key"),
+            _ => KeyHeader::Bearer,
         }
     }
 }

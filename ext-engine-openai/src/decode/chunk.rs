@@ -2,14 +2,14 @@
 //! until they are needed.
 
 use haft_api::{Error, Result, Usage};
+use haft_engine_http::failure;
+use haft_engine_http::raw::{self, Kind};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::calls::Fragment;
-use super::json::{self, Kind};
 use super::usage;
-use crate::failure;
 
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
@@ -117,7 +117,7 @@ impl Chunk<'_> {
             return None;
         }
         let says_error =
-            |field: Option<&RawValue>| field.and_then(json::string).as_deref() == Some("error");
+            |field: Option<&RawValue>| field.and_then(raw::string).as_deref() == Some("error");
         let says_something = self.message.or(self.detail);
         let is_error = says_error(self.object)
             || says_error(self.r#type)
@@ -160,7 +160,7 @@ fn error_of(raw: &RawValue) -> Option<Error> {
 
 impl Choice<'_> {
     pub(super) fn index(&self) -> u64 {
-        self.index.and_then(json::number).unwrap_or(0)
+        self.index.and_then(raw::number).unwrap_or(0)
     }
 
     pub(super) fn error(&self) -> Option<Error> {
@@ -168,7 +168,7 @@ impl Choice<'_> {
     }
 
     pub(super) fn finish_reason(&self) -> Option<String> {
-        let reason = self.finish_reason.and_then(json::string)?;
+        let reason = self.finish_reason.and_then(raw::string)?;
         (!reason.is_empty()).then(|| reason.into_owned())
     }
 }
@@ -199,18 +199,18 @@ impl<'a> Delta<'a> {
     pub(super) fn call_fragments(&self) -> Result<Vec<Fragment<'a>>> {
         let mut fragments = Vec::new();
         if let Some(calls) = self.tool_calls {
-            match json::kind(calls) {
+            match raw::kind(calls) {
                 Kind::Null => {}
-                Kind::Object => fragments.push(fragment(json::shaped(calls, "a tool call")?)),
+                Kind::Object => fragments.push(fragment(raw::shaped(calls, "a tool call")?)),
                 _ => {
-                    let calls: Vec<Option<CallDelta<'a>>> = json::shaped(calls, "tool calls")?;
+                    let calls: Vec<Option<CallDelta<'a>>> = raw::shaped(calls, "tool calls")?;
                     fragments.extend(calls.into_iter().flatten().map(fragment));
                 }
             }
         }
         // What tool calls were before there could be several.
-        if let Some(call) = self.function_call.filter(|c| json::kind(c) != Kind::Null) {
-            let function: FunctionDelta<'a> = json::shaped(call, "a function call")?;
+        if let Some(call) = self.function_call.filter(|c| raw::kind(c) != Kind::Null) {
+            let function: FunctionDelta<'a> = raw::shaped(call, "a function call")?;
             fragments.push(fragment(CallDelta {
                 index: None,
                 id: None,
@@ -227,31 +227,31 @@ fn fragment<'a>(call: CallDelta<'a>) -> Fragment<'a> {
         .function
         .map_or((None, None), |function| (function.name, function.arguments));
     Fragment {
-        id: call.id.and_then(|id| match json::kind(id) {
+        id: call.id.and_then(|id| match raw::kind(id) {
             Kind::Other => Some(id.get().into()),
-            _ => json::string(id),
+            _ => raw::string(id),
         }),
-        index: call.index.and_then(json::number),
-        name: name.and_then(json::string),
-        arguments: arguments.and_then(|arguments| match json::kind(arguments) {
+        index: call.index.and_then(raw::number),
+        name: name.and_then(raw::string),
+        arguments: arguments.and_then(|arguments| match raw::kind(arguments) {
             Kind::Null => None,
-            Kind::String => json::string(arguments),
+            Kind::String => raw::string(arguments),
             _ => Some(arguments.get().into()),
         }),
-        state: call.extra_content.filter(|e| json::kind(e) != Kind::Null),
+        state: call.extra_content.filter(|e| raw::kind(e) != Kind::Null),
     }
 }
 
 fn add_text(raw: &RawValue, to: &mut String) -> Result<()> {
-    match json::kind(raw) {
-        Kind::String => to.push_str(&json::string(raw).unwrap_or_default()),
+    match raw::kind(raw) {
+        Kind::String => to.push_str(&raw::string(raw).unwrap_or_default()),
         Kind::List => {
-            for part in json::shaped::<Vec<&RawValue>>(raw, "a list of text")? {
+            for part in raw::shaped::<Vec<&RawValue>>(raw, "a list of text")? {
                 add_text(part, to)?;
             }
         }
         Kind::Object => {
-            let part: ContentPart<'_> = json::shaped(raw, "a piece of text")?;
+            let part: ContentPart<'_> = raw::shaped(raw, "a piece of text")?;
             if let Some(text) = part.text.or(part.thinking) {
                 add_text(text, to)?;
             }
@@ -262,10 +262,10 @@ fn add_text(raw: &RawValue, to: &mut String) -> Result<()> {
 }
 
 fn add_content(content: &RawValue, said: &mut Said) -> Result<()> {
-    match json::kind(content) {
+    match raw::kind(content) {
         Kind::List => {
-            for part in json::shaped::<Vec<&RawValue>>(content, "content")? {
-                match json::kind(part) {
+            for part in raw::shaped::<Vec<&RawValue>>(content, "content")? {
+                match raw::kind(part) {
                     Kind::Object => add_part(part, said)?,
                     _ => add_text(part, &mut said.text)?,
                 }
@@ -278,7 +278,7 @@ fn add_content(content: &RawValue, said: &mut Said) -> Result<()> {
 }
 
 fn add_part(part: &RawValue, said: &mut Said) -> Result<()> {
-    let part: ContentPart<'_> = json::shaped(part, "content")?;
+    let part: ContentPart<'_> = raw::shaped(part, "content")?;
     for (field, to) in [
         (part.thinking, &mut said.reasoning),
         (part.text, &mut said.text),

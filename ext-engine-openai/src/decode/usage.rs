@@ -1,10 +1,9 @@
 //! Tokens used, in the words of all servers.
 
 use haft_api::Usage;
+use haft_engine_http::raw::{self, Kind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use super::json::{self, Kind};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -65,11 +64,11 @@ pub(super) fn parse_groq(raw: &RawValue) -> Option<Usage> {
 /// A usage object; `None` where it says nothing. What can't be read counts as
 /// not said: no answer fails for its accounting.
 pub(super) fn parse(raw: &RawValue) -> Option<Usage> {
-    if json::kind(raw) != Kind::Object {
+    if raw::kind(raw) != Kind::Object {
         return None;
     }
     let fields: Fields<'_> = serde_json::from_str(raw.get()).ok()?;
-    let number = |field: Option<&RawValue>| field.and_then(json::number);
+    let number = |field: Option<&RawValue>| field.and_then(raw::number);
     let details = |field: Option<&'_ RawValue>| -> (Option<u64>, Option<u64>, Option<u64>) {
         let details: Details<'_> = field
             .and_then(|raw| serde_json::from_str(raw.get()).ok())

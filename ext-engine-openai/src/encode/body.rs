@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use haft_api::{EngineRequest, Error, ErrorKind, Result, ToolChoice, ToolSpec};
+use haft_engine_http::json::{Object, list, write};
+use haft_engine_http::tool_names::wire_name;
+use haft_engine_http::{history, schema};
 use serde_json::json;
 
-use super::json::{Object, list, write};
-use super::{EncodeSettings, Encoded, memo, schema};
-use crate::tool_names::wire_name;
+use super::messages::write_group;
+use super::response_format::ResponseFormat;
+use super::{EncodeSettings, Encoded};
 
 /// The body of a request.
 ///
@@ -29,7 +32,7 @@ pub(crate) fn encode(
     head.options(request)?;
     head.tools(request);
     if let Some(wanted) = &request.output_schema {
-        head.field("response_format", &schema::ResponseFormat::new(wanted));
+        head.field("response_format", &ResponseFormat::new(wanted));
     }
     for (key, value) in &settings.extra_body {
         if !value.is_null() {
@@ -45,7 +48,9 @@ pub(crate) fn encode(
         message.field("content", instructions);
         message.end();
     }
-    let items_encoded = memo::append_history(&mut body, request, settings, b"]}");
+    let items_encoded = history::append(&mut body, request, settings, b"]}", |items, out| {
+        write_group(items, out, settings)
+    });
     Ok(Encoded {
         body,
         items_encoded,

@@ -4,21 +4,37 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use haft_api::{Item, Part, ProviderState, ToolCall, ToolResult};
+use haft_engine_http::call_id::short;
+use haft_engine_http::history::Written;
+use haft_engine_http::json::{Object, list, write};
+use haft_engine_http::tool_names::wire_name;
 
 use super::EncodeSettings;
-use super::call_id::short;
-use super::json::{Object, list, write};
-use crate::tool_names::wire_name;
+
+/// Writes the messages of the first step of these items, each after a comma.
+pub(super) fn write_group(
+    items: &[Arc<Item>],
+    out: &mut Vec<u8>,
+    settings: &EncodeSettings,
+) -> Option<Written> {
+    let group = Group::at_start_of(items)?;
+    group.write(out, settings);
+    Some(Written {
+        items: group.len,
+        is_final: group.is_closed(),
+    })
+}
 
 /// The items that make one step of the conversation: what the user said, or
 /// what the model said in a round with the results of its calls.
 #[derive(Debug, Default)]
-pub(super) struct Group<'a> {
+struct Group<'a> {
     user: Option<&'a [Part]>,
     reasoning: Vec<(&'a str, Option<&'a ProviderState>)>,
     text: Vec<&'a str>,
     calls: Vec<&'a ToolCall>,
     results: Vec<&'a ToolResult>,
+    /// How many items it is made of.
     len: usize,
     /// Another group's item was seen behind it.
     followed: bool,
@@ -27,7 +43,7 @@ pub(super) struct Group<'a> {
 impl<'a> Group<'a> {
     /// The first group of these items; `None` if there is nothing left for the
     /// model to see.
-    pub(super) fn at_start_of(items: &'a [Arc<Item>]) -> Option<Self> {
+    fn at_start_of(items: &'a [Arc<Item>]) -> Option<Self> {
         let mut group = Self::default();
         for item in items {
             if !group.take(item) {
@@ -82,13 +98,8 @@ impl<'a> Group<'a> {
     }
 
     /// Whether no further item can belong to it.
-    pub(super) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.user.is_some() || self.followed || self.is_answered()
-    }
-
-    /// How many items it was made of.
-    pub(super) fn len(&self) -> usize {
-        self.len
     }
 
     fn result_of(&self, call: &ToolCall) -> Option<&'a ToolResult> {
@@ -96,7 +107,7 @@ impl<'a> Group<'a> {
     }
 
     /// Writes the group's messages, each after a comma.
-    pub(super) fn write(&self, out: &mut Vec<u8>, settings: &EncodeSettings) {
+    fn write(&self, out: &mut Vec<u8>, settings: &EncodeSettings) {
         if let Some(parts) = self.user {
             write_user(out, parts);
         }

@@ -9,17 +9,22 @@ use serde::de::Visitor;
 use serde_json::value::RawValue;
 
 /// What kind of value a raw one is, by its first byte.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`.
     Null,
+    /// A string.
     String,
+    /// A list.
     List,
+    /// An object.
     Object,
     /// A number or a truth value.
     Other,
 }
 
-pub(super) fn kind(raw: &RawValue) -> Kind {
+/// The kind of a value.
+pub fn kind(raw: &RawValue) -> Kind {
     match raw.get().as_bytes().first() {
         Some(b'n') | None => Kind::Null,
         Some(b'"') => Kind::String,
@@ -31,7 +36,7 @@ pub(super) fn kind(raw: &RawValue) -> Kind {
 
 /// A string's content; `None` for a value of another kind. Half a surrogate
 /// pair, which JSON can write and text can't hold, becomes U+FFFD.
-pub(super) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     if kind(raw) != Kind::String {
         return None;
     }
@@ -50,7 +55,7 @@ pub(super) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// A number, also one that is written as a string or with a point.
-pub(super) fn number(raw: &RawValue) -> Option<u64> {
+pub fn number(raw: &RawValue) -> Option<u64> {
     let text = raw.get().trim_matches('"');
     text.parse().ok().or_else(|| {
         // Casts of floats saturate.
@@ -59,8 +64,11 @@ pub(super) fn number(raw: &RawValue) -> Option<u64> {
     })
 }
 
-/// A value of this shape, or an error that quotes it.
-pub(super) fn shaped<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T> {
+/// A value of this shape. `what` says in an error what it should have been.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`], quoting the value.
+pub fn shaped<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T> {
     serde_json::from_str(raw.get()).map_err(|e| {
         Error::new(
             ErrorKind::Corrupt,

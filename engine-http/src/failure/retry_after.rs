@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use serde_json::Value;
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");

@@ -26,7 +26,7 @@ pub struct EventTooLarge;
 /// servers write instead of `data`: it makes an event of that name.
 ///
 /// ```
-/// use haft_ext_engine_openai::SseDecoder;
+/// use haft_engine_http::SseDecoder;
 ///
 /// let mut decoder = SseDecoder::new();
 /// let mut seen = Vec::new();

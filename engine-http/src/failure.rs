@@ -27,7 +27,7 @@ struct Refusal {
 
 /// The error of an answer with a status of 300 and above. `retry_after_ms` is
 /// what the headers say.
-pub(crate) fn from_response(status: u16, body: &[u8], retry_after_ms: Option<u64>) -> Error {
+pub fn from_response(status: u16, body: &[u8], retry_after_ms: Option<u64>) -> Error {
     let refusal = serde_json::from_slice(body)
         .map(|body| read_refusal(&body))
         .unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) fn from_response(status: u16, body: &[u8], retry_after_ms: Option<u64
 
 /// The error of an error object within a stream, or in an answer with status
 /// 200. `None` where the value is no error at all (`null`, an empty one).
-pub(crate) fn from_stream(error: &Value) -> Option<Error> {
+pub fn from_stream(error: &Value) -> Option<Error> {
     let nothing = match error {
         Value::Null | Value::Bool(false) => true,
         Value::String(text) => text.is_empty(),
@@ -199,7 +199,7 @@ fn message_of(value: &Value) -> Option<String> {
 }
 
 /// A text in one line, cut where it is too long.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::new();
     for (count, word) in text.split_whitespace().enumerate() {
         if count > 0 {
@@ -220,9 +220,7 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 fn status_name(status: u16) -> Option<&'static str> {
-    reqwest::StatusCode::from_u16(status)
-        .ok()?
-        .canonical_reason()
+    http::StatusCode::from_u16(status).ok()?.canonical_reason()
 }
 
 #[cfg(test)]

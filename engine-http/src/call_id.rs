@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+/// How long such an id is.
 const LENGTH: usize = 9;
 
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// An id of nine letters and digits, for a provider that takes no others. It
 /// depends on the id alone, so that old calls are the same bytes in each request.
-pub(super) fn short(id: &str) -> Cow<'_, str> {
+pub fn short(id: &str) -> Cow<'_, str> {
     if id.len() == LENGTH && id.bytes().all(|c| c.is_ascii_alphanumeric()) {
         return Cow::Borrowed(id);
     }

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A tool's schema. Servers insist on an object schema that says so and lists
 /// its properties; everything else is passed on byte for byte.
-pub(super) fn parameters(schema: &RawValue) -> Cow<'_, RawValue> {
+pub fn parameters(schema: &RawValue) -> Cow<'_, RawValue> {
     #[derive(Deserialize)]
     struct Top<'a> {
         #[serde(borrow, default)]
@@ -36,39 +36,10 @@ pub(super) fn parameters(schema: &RawValue) -> Cow<'_, RawValue> {
     RawValue::from_string(patched).map_or(Cow::Borrowed(schema), Cow::Owned)
 }
 
-/// The wish for an answer that follows a schema.
-#[derive(Serialize)]
-pub(super) struct ResponseFormat<'a> {
-    r#type: &'static str,
-    json_schema: NamedSchema<'a>,
-}
-
-#[derive(Serialize)]
-struct NamedSchema<'a> {
-    name: &'static str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    strict: bool,
-    schema: &'a RawValue,
-}
-
-impl<'a> ResponseFormat<'a> {
-    pub(super) fn new(schema: &'a RawValue) -> Self {
-        let strict = serde_json::from_str(schema.get()).is_ok_and(|schema| is_strict(&schema));
-        Self {
-            r#type: "json_schema",
-            json_schema: NamedSchema {
-                name: "answer",
-                strict,
-                schema,
-            },
-        }
-    }
-}
-
 /// Whether a schema is one of those that a server can be held to: every object
 /// in it is closed, and all of its properties are required. Any other is refused
 /// if strictness is asked for.
-fn is_strict(schema: &Value) -> bool {
+pub fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Array(list) => list.iter().all(is_strict),
         Value::Object(fields) => {
@@ -119,11 +90,8 @@ mod tests {
     #[test]
     fn strictness_is_asked_for_only_where_it_can_be_had() {
         let check = |schema: &str, expected: bool| {
-            assert_eq!(
-                ResponseFormat::new(&raw(schema)).json_schema.strict,
-                expected,
-                "{schema}"
-            );
+            let value = serde_json::from_str(schema).unwrap();
+            assert_eq!(is_strict(&value), expected, "{schema}");
         };
         check(
             r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}"#,

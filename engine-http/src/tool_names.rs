@@ -17,7 +17,7 @@ const MAX: usize = 64;
 const DOT: &str = "_-";
 
 /// A name as the wire takes it.
-pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
+pub fn wire_name(name: &str) -> Cow<'_, str> {
     let fits = |text: &str| {
         (1..=MAX).contains(&text.len())
             && text
@@ -54,15 +54,17 @@ fn fnv1a(text: &str) -> u32 {
 
 /// The way back, for the tools of a request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ToolNames {
+pub struct ToolNames {
     /// Names on the wire that differ from the tools' own.
     renamed: Arc<HashMap<String, String>>,
 }
 
 impl ToolNames {
+    /// The names of these tools.
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if two tools have one name on the wire.
-    pub(crate) fn of(tools: &[ToolSpec]) -> Result<Self> {
+    pub fn of(tools: &[ToolSpec]) -> Result<Self> {
         let mut renamed = HashMap::new();
         let mut taken = HashSet::new();
         for tool in tools {
@@ -87,7 +89,7 @@ impl ToolNames {
     }
 
     /// A tool's own name. What names no tool is left as it is.
-    pub(crate) fn original<'a>(&'a self, wire: &'a str) -> &'a str {
+    pub fn original<'a>(&'a self, wire: &'a str) -> &'a str {
         self.renamed.get(wire).map_or(wire, String::as_str)
     }
 }

@@ -1,18 +1,19 @@
 //! A server's URLs.
 
 use haft_api::{Error, ErrorKind, Result};
-use reqwest::Url;
+use url::Url;
 
 /// The URLs under a base URL. They may hold secrets, so it can't be printed.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     base: Url,
+    turn_path: &'static str,
 }
 
 impl Endpoint {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for anything but an HTTP URL with a host.
-    pub(crate) fn new(base_url: &str) -> Result<Self> {
+    pub(crate) fn new(base_url: &str, turn_path: &'static str) -> Result<Self> {
         let refuse = |why: String| {
             Error::new(ErrorKind::InvalidInput, format!("`base_url` {why}"))
                 .context("base_url", shown(base_url))
@@ -21,28 +22,44 @@ impl Endpoint {
         if !matches!(base.scheme(), "http" | "https") {
             return Err(refuse("must begin with http:// or https://".to_owned()));
         }
-        Ok(Self { base })
+        Ok(Self { base, turn_path })
+    }
+
+    /// The URL that a turn is sent to.
+    pub(crate) fn turn(&self) -> Url {
+        self.url(self.turn_path)
     }
 
     /// The URL of one of the API's paths. A query of the base URL is kept, and
-    /// a base URL that already ends in `/chat/completions` is understood.
+    /// a base URL that already ends in the path of a turn is understood.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         let base = url.path().trim_end_matches('/');
-        let base = base.strip_suffix("/chat/completions").unwrap_or(base);
+        let base = base
+            .strip_suffix(self.turn_path)
+            .and_then(|base| base.strip_suffix('/'))
+            .unwrap_or(base);
         let joined = format!("{base}/{path}");
         url.set_path(&joined);
         url
     }
 
-    /// The server's host, which names the provider.
+    /// The server's host.
     pub(crate) fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()
     }
 
-    /// Whether it is OpenAI's own API.
-    pub(crate) fn is_openai(&self) -> bool {
-        self.host() == "api.openai.com"
+    /// The base URL itself.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The server's host, and its port where that isn't the usual one.
+    pub(crate) fn authority(&self) -> String {
+        match self.base.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
     }
 
     /// Whether connections are encrypted.
@@ -53,7 +70,7 @@ impl Endpoint {
 
 /// A URL as it may be shown: without user, password and query, which may hold
 /// secrets.
-pub(crate) fn shown(url: &str) -> String {
+pub fn shown(url: &str) -> String {
     match Url::parse(url) {
         Ok(mut url) => {
             url.set_query(None);
@@ -74,8 +91,10 @@ mod tests {
     #[test]
     fn paths_are_appended_and_the_query_is_kept() {
         let check = |base: &str, expected: &str| {
-            let url = Endpoint::new(base).unwrap().url("chat/completions");
-            assert_eq!(url.as_str(), expected);
+            let url = Endpoint::new(base, "chat/completions").unwrap();
+            assert_eq!(url.turn().as_str(), expected);
+            let models = expected.replace("chat/completions", "models");
+            assert_eq!(url.url("models").as_str(), models);
         };
         check(
             "https://api.openai.com/v1",
@@ -98,7 +117,7 @@ mod tests {
     #[test]
     fn other_urls_are_refused() {
         for bad in ["", "localhost:8080", "ftp://x", "/v1", "http://"] {
-            let error = Endpoint::new(bad).err().unwrap();
+            let error = Endpoint::new(bad, "t").err().unwrap();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{bad}");
             assert!(error.to_string().contains("base_url"), "{error}");
         }

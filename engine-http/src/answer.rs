@@ -5,14 +5,50 @@ use std::time::Duration;
 
 use futures::stream;
 use haft_api::{EngineEvent, EngineStream, Error, ErrorKind, Result};
-use reqwest::Response;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
-use crate::decode::ChatDecoder;
 use crate::failure;
 use crate::sse::MAX_EVENT_BYTES;
-use crate::transport::broken;
+use crate::transport::{Response, encoding};
+
+/// Makes events of an answer's bytes. It does no I/O.
+pub trait AnswerDecoder: Send + 'static {
+    /// Takes the next bytes of a stream of events and adds the events that they
+    /// complete.
+    ///
+    /// # Errors
+    /// What the server says went wrong, and [`ErrorKind::Corrupt`] for what isn't
+    /// the wire at all. The events before it were added, and what was used is
+    /// told; the decoder isn't called again.
+    fn push(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()>;
+
+    /// Ends the stream: adds what was held back, and the end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if the server didn't say that the answer was
+    /// whole, and as [`push`](Self::push).
+    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()>;
+
+    /// Takes a whole answer that isn't a stream, but one JSON value: some
+    /// servers send one, whatever they were asked for, and some an error.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push) and [`finish`](Self::finish).
+    fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()>;
+
+    /// Whether the server has said that nothing follows.
+    fn is_done(&self) -> bool;
+
+    /// Whether the server has given the reason of the end. What may follow (the
+    /// usage) is waited for a short time only.
+    fn has_ended(&self) -> bool;
+
+    /// A number that grows whenever the model says something, however little.
+    /// Silence is counted by it: what a server sends to keep the connection
+    /// alive doesn't change it.
+    fn progress(&self) -> u64;
+}
 
 /// How long the end of the connection is waited for once the server has said
 /// that nothing follows. It frees the connection for the next request.
@@ -53,17 +89,17 @@ impl Form {
 /// [`ErrorKind::Corrupt`] for what no model server sends: a page of a proxy or a
 /// portal, or compressed bytes that weren't asked for. The page is quoted.
 pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
-    let header = |name| {
-        let value = response.headers().get(name)?.to_str().ok()?;
-        Some(value.split(';').next()?.trim().to_ascii_lowercase())
-    };
-    if let Some(encoding) = header(CONTENT_ENCODING).filter(|e| !e.is_empty() && e != "identity") {
+    if let Some(encoding) = encoding(response.headers()) {
         return Err(Error::new(
             ErrorKind::Corrupt,
             format!("the server answered in `{encoding}` encoding, which wasn't asked for"),
         ));
     }
-    match header(CONTENT_TYPE).as_deref() {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| {
+        let value = value.to_str().ok()?.split(';').next()?;
+        Some(value.trim().to_ascii_lowercase())
+    });
+    match content_type.as_deref() {
         // Some servers and many proxies name it wrongly, or not at all.
         None
         | Some(
@@ -90,10 +126,10 @@ pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
 }
 
 /// An answer's state between two of its events.
-struct Answer<D> {
+struct Answer<A, D> {
     /// Dropping it closes the connection.
     response: Option<Response>,
-    decoder: ChatDecoder,
+    decoder: A,
     form: Form,
     /// What came of an answer that isn't a stream, and the beginning of one
     /// that is.
@@ -112,7 +148,7 @@ struct Answer<D> {
 /// The events of an answer. `describe` adds to errors whose answer it was.
 pub(crate) fn receive(
     response: Response,
-    decoder: ChatDecoder,
+    decoder: impl AnswerDecoder,
     idle: Duration,
     asked_at: Instant,
     describe: impl Fn(Error) -> Error + Send + 'static,
@@ -148,7 +184,7 @@ pub(crate) fn silent(idle: Duration) -> Error {
     .temporary()
 }
 
-impl<D: Fn(Error) -> Error> Answer<D> {
+impl<A: AnswerDecoder, D: Fn(Error) -> Error> Answer<A, D> {
     async fn next(&mut self) -> Option<Result<EngineEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -184,7 +220,7 @@ impl<D: Fn(Error) -> Error> Answer<D> {
             // Once all was said it doesn't matter how the connection ends.
             Ok(Err(_)) if self.closes.is_some() => self.end(&mut events),
             Err(_) if ended => self.end(&mut events),
-            Ok(Err(error)) => Err(broken(error)),
+            Ok(Err(error)) => Err(error),
             Err(_) => Err(silent(self.idle)),
         };
         if self.decoder.progress() != progress {

@@ -20,6 +20,7 @@ mod decode;
 mod encode;
 mod endpoint;
 mod engine;
+#[cfg(feature = "extension")]
 mod extension;
 mod failure;
 mod models;
@@ -32,5 +33,6 @@ mod transport;
 pub use config::{ChatConfig, ModelSettings, OPENAI_BASE_URL};
 pub use decode::ChatDecoder;
 pub use engine::ChatEngine;
+#[cfg(feature = "extension")]
 pub use extension::OpenAiExtension;
 pub use sse::{EventTooLarge, MAX_EVENT_BYTES, SseDecoder, SseEvent};

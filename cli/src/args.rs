@@ -320,11 +320,9 @@ pub(crate) enum ExtCommand {
         json: bool,
     },
     /// Make a new extension: a folder with a tool and a test of it
-    #[cfg(feature = "lua")]
     New {
-        /// In Lua
-        #[arg(long, required = true)]
-        lua: bool,
+        #[command(flatten)]
+        language: Language,
         /// Its name, and the folder's
         name: String,
     },
@@ -334,6 +332,19 @@ pub(crate) enum ExtCommand {
         /// A Lua file, a folder with an init.lua, or the absolute path of a shared object
         path: PathBuf,
     },
+}
+
+/// What an extension is written in.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Language {
+    /// In Rust: a package to link or to load as a shared object
+    #[arg(long)]
+    pub(crate) rust: bool,
+    /// In Lua
+    #[cfg(feature = "lua")]
+    #[arg(long)]
+    pub(crate) lua: bool,
 }
 
 #[derive(Debug, Args)]

@@ -12,10 +12,12 @@
 //! | `lua` | the host `lua`: tools and commands written in Lua |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
+//! | `default` | all of the above |
+//! | `full` | everything there is |
+//! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!
-//! All are on by default; a program that embeds Haft turns the defaults off and
-//! names what it wants. [`builder`] registers what is linked; parts of your own
-//! go beside it.
+//! A program that embeds Haft turns the defaults off and names what it wants.
+//! [`builder`] registers what is linked; parts of your own go beside it.
 //!
 //! # A turn in ten lines
 //! ```
@@ -44,11 +46,55 @@
 //! ```
 //!
 //! # The command
-//! The binary `haft` is a user of this library like any other; the crate's
-//! README describes it.
+//! With the feature `cli`, [`main`] is the whole command; the binary `haft` calls
+//! it and nothing else. A program of your own that names extension crates of
+//! your own has them beside those of the features:
+//!
+//! ```
+//! # #[cfg(feature = "cli")]
+//! fn my_agent() -> std::process::ExitCode {
+//!     // Above: `use my_extension as _;`
+//!     haft::main()
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
+// The command's own files speak of this library as any other program does.
+#[cfg(feature = "cli")]
+extern crate self as haft;
+
 mod builder;
+
+#[cfg(feature = "cli")]
+mod args;
+#[cfg(feature = "cli")]
+mod assembly;
+#[cfg(feature = "cli")]
+mod command;
+#[cfg(feature = "cli")]
+mod commands;
+#[cfg(feature = "cli")]
+mod config;
+#[cfg(feature = "cli")]
+mod console;
+#[cfg(feature = "cli")]
+mod conversation;
+#[cfg(feature = "cli")]
+mod engine_choice;
+#[cfg(feature = "cli")]
+mod failure;
+#[cfg(feature = "cli")]
+mod instructions;
+#[cfg(feature = "cli")]
+mod output;
+#[cfg(feature = "cli")]
+mod plugins;
+#[cfg(feature = "cli")]
+mod render;
+#[cfg(feature = "cli")]
+mod scripts;
+#[cfg(feature = "cli")]
+mod signals;
 
 // A crate that no code names isn't linked, whatever the manifest says.
 #[cfg(feature = "engine-local")]
@@ -70,6 +116,8 @@ pub use haft_api as api;
 pub use haft_core as core;
 
 pub use builder::{Builder, builder};
+#[cfg(feature = "cli")]
+pub use command::main;
 pub use haft_api::{
     Error, ErrorKind, Event, EventBody, ExtensionConfig, ExtensionRegistryBuilder, Item,
     PolicyMode, Registry, Result, StoreOptions,

@@ -19,6 +19,7 @@ mod config;
 mod decode;
 mod encode;
 mod engine;
+#[cfg(feature = "extension")]
 mod extension;
 mod models;
 mod provider;
@@ -26,5 +27,6 @@ mod provider;
 pub use config::{ChatConfig, OPENAI_BASE_URL};
 pub use decode::ChatDecoder;
 pub use engine::ChatEngine;
+#[cfg(feature = "extension")]
 pub use extension::OpenAiExtension;
 pub use haft_engine_http::{EventTooLarge, MAX_EVENT_BYTES, ModelSettings, SseDecoder, SseEvent};

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::args::ExtCommand;
+use crate::args::{ExtCommand, Language};
 use crate::commands::print;
 use crate::failure::{DONE, Outcome};
 #[cfg(feature = "plugins")]
@@ -11,12 +11,12 @@ use crate::render::write_line;
 
 #[cfg(feature = "lua")]
 mod lua;
+mod rust;
 
 pub(super) fn run(command: &ExtCommand) -> Outcome {
     match command {
         ExtCommand::List { json } => list(*json),
-        #[cfg(feature = "lua")]
-        ExtCommand::New { name, .. } => lua::new(name),
+        ExtCommand::New { language, name } => new(language, name),
         #[cfg(feature = "plugins")]
         ExtCommand::Check { path } if plugins::is_shared_object(path) => {
             let lines = plugins::check(path)?;
@@ -31,6 +31,15 @@ pub(super) fn run(command: &ExtCommand) -> Outcome {
             path.display()
         ))),
     }
+}
+
+fn new(language: &Language, name: &str) -> Outcome {
+    #[cfg(feature = "lua")]
+    if language.lua {
+        return lua::new(name);
+    }
+    debug_assert!(language.rust, "the command line names one language");
+    rust::new(name)
 }
 
 fn list(json: bool) -> Outcome {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::args::{Approve, TurnArgs};
+use crate::plugins::PluginFile;
 
 /// The settings that one source names. These are the keys of a configuration
 /// file.
@@ -37,6 +38,8 @@ pub(crate) struct Layer {
     pub(crate) deadline: Option<Duration>,
     /// What the model is told besides what it is told anyway.
     pub(crate) instructions: Option<String>,
+    /// Shared objects to load. A workspace names none.
+    pub(crate) plugin: Vec<PluginFile>,
     /// Settings of extensions, by their ids.
     pub(crate) ext: BTreeMap<String, Map<String, Value>>,
 }
@@ -55,8 +58,10 @@ impl Layer {
     }
 
     /// This layer over an earlier one. An extension's settings are laid over
-    /// each other key by key.
+    /// each other key by key; shared objects come one after another.
     pub(crate) fn over(self, earlier: Self) -> Self {
+        let mut plugin = earlier.plugin;
+        plugin.extend(self.plugin);
         let mut ext = earlier.ext;
         for (id, settings) in self.ext {
             ext.entry(id).or_default().extend(settings);
@@ -74,6 +79,7 @@ impl Layer {
             approve: self.approve.or(earlier.approve),
             deadline: self.deadline.or(earlier.deadline),
             instructions: self.instructions.or(earlier.instructions),
+            plugin,
             ext,
         }
     }

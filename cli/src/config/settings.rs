@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::{Environment, Layer, file, nearest, paths, workspace_file};
 use crate::args::{Approve, PlaceArgs};
 use crate::failure::{Failure, Outcome};
+use crate::plugins::PluginFile;
 
 /// Where settings come from.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ pub(crate) struct Settings {
     /// What the model is told besides.
     pub(crate) instructions: Option<String>,
     /// The shared objects that the user named.
-    pub(crate) plugins: Vec<PathBuf>,
+    pub(crate) plugins: Vec<PluginFile>,
     ext: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -88,7 +89,7 @@ impl Settings {
             approve: layer.approve.unwrap_or_default(),
             deadline: layer.deadline,
             instructions: layer.instructions,
-            plugins: Vec::new(),
+            plugins: layer.plugin,
             ext: layer.ext,
         })
     }

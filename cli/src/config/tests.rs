@@ -241,6 +241,10 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
         &["`dylib.path`", "shared object"],
     );
     check("my_token = 'x'", &["`my_token`", "secrets"]);
+    // Whatever it holds: what would be an entry, what wouldn't, and none at all.
+    for plugin in ["[[plugin]]\npath = '/x/y'", "plugin = 1", "plugin = []"] {
+        check(plugin, &["`plugin`", "load code", "your own configuration"]);
+    }
 
     let fine = "engine = 'openai'\napprove = 'edits'\ninstructions = 'Mind the .so files.'\n\
                 [ext.engine-local]\nthreads = 2";
@@ -249,6 +253,29 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
             .load([], Layer::default())
             .is_ok()
     );
+}
+
+#[test]
+fn the_user_names_shared_objects() {
+    let digest = "ab".repeat(32);
+    let text =
+        format!("[[plugin]]\npath = '/x/a.so'\n[[plugin]]\npath = '/x/b.so'\nsha256 = '{digest}'");
+    let settings = Place::with(&[("user", &text)]).load([], Layer::default());
+    let plugins = settings.unwrap().plugins;
+    let named: Vec<_> = plugins
+        .iter()
+        .map(|p| (&*p.path, p.sha256.as_deref()))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (Path::new("/x/a.so"), None),
+            (Path::new("/x/b.so"), Some(&*digest))
+        ]
+    );
+    let check = |text: &str, words: &[&str]| Place::with(&[("user", text)]).refused(words);
+    check("[[plugin]]\nsha256 = 'x'", &["path"]);
+    check("[[plugin]]\npath = '/x'\nsha = 'x'", &["`sha`", "`sha256`"]);
 }
 
 #[test]

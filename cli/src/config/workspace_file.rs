@@ -52,6 +52,9 @@ pub(super) fn load(workspace: &Path) -> Outcome<Layer> {
     };
     // What isn't TOML at all is told of below.
     if let Ok(table) = text.parse::<Table>() {
+        if table.contains_key("plugin") {
+            return Err(refuse(&path, "plugin", "it would load code"));
+        }
         check_values(&path, "", &table)?;
     }
     let layer = file::parse(&path, &text)?;

@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::rules;
+use super::rules;
 
 /// What a user says to have a tool called.
 pub(crate) const CALLING: &str = "Call the tool.";

@@ -8,14 +8,14 @@ const QUIET: Duration = Duration::from_secs(60);
 const WIDTH: usize = 76;
 
 /// The live line of one step. Dropped, it is gone from the terminal.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     terminal: bool,
     start: Instant,
     shown: Instant,
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let start = Instant::now();
         Self {
             terminal: stdout().is_terminal(),
@@ -25,7 +25,7 @@ impl Progress {
     }
 
     /// Shows what goes on now.
-    pub(super) fn show(&mut self, what: &str) {
+    pub(crate) fn show(&mut self, what: &str) {
         let seconds = self.start.elapsed().as_secs();
         let what = what.trim();
         if self.terminal {
@@ -43,7 +43,7 @@ impl Progress {
     }
 
     /// Prints a line that stays.
-    pub(super) fn print(&mut self, line: &str) {
+    pub(crate) fn print(&mut self, line: &str) {
         self.clear();
         println!("   {line}");
         self.shown = Instant::now();

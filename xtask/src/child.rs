@@ -11,7 +11,7 @@ use crate::Result;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What the program does.
-pub(super) enum Event<'a> {
+pub(crate) enum Event<'a> {
     /// It printed a line, to either of its outputs, in the order it did so.
     Line(&'a str),
     /// It has been silent for a moment.
@@ -19,17 +19,17 @@ pub(super) enum Event<'a> {
 }
 
 /// How it ended.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
     /// True if some process that it started still holds its output open.
-    pub(super) left_processes: bool,
+    pub(crate) left_processes: bool,
 }
 
 /// Runs a program without input to its end.
 ///
 /// # Errors
 /// If it can't be started.
-pub(super) fn run(mut command: Command, mut on_event: impl FnMut(Event<'_>)) -> Result<Ended> {
+pub(crate) fn run(mut command: Command, mut on_event: impl FnMut(Event<'_>)) -> Result<Ended> {
     // One pipe for both outputs, so that their lines stay in order.
     let (reader, writer) = pipe()?;
     command

@@ -23,6 +23,8 @@ pub enum FailureKind {
     Wedged,
     /// The host itself failed.
     Panic,
+    /// There is no such thing.
+    NotFound,
 }
 
 impl FailureKind {
@@ -33,6 +35,7 @@ impl FailureKind {
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Wedged => ErrorKind::Unavailable,
             Self::Panic => ErrorKind::Unexpected,
+            Self::NotFound => ErrorKind::NotFound,
         }
     }
 }

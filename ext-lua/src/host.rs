@@ -8,14 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_api::{Error, ErrorKind, ExtensionId, Result};
-use tokio::sync::oneshot;
 
 use crate::config::Settings;
-use crate::failure::Failure;
 use crate::log::{Level, LogSink, StderrLog};
-use crate::worker::{
-    self, CommandCall, CommandFacts, CommandInfo, Message, Setup, Snapshot, Subscribed, Worker,
-};
+use crate::worker::{self, Message, Setup, Snapshot, Subscribed, Worker};
 
 /// Runs the tools and commands of Lua extensions.
 ///
@@ -261,48 +257,6 @@ impl LuaHost {
     /// If no state can be had.
     pub async fn loaded(&self) -> Result<Vec<String>> {
         Ok(self.ready().await?.1.loaded.clone())
-    }
-
-    /// The commands of the scripts, by name.
-    ///
-    /// # Errors
-    /// If no state can be had.
-    pub async fn commands(&self) -> Result<Vec<CommandInfo>> {
-        Ok(self.ready().await?.1.commands.clone())
-    }
-
-    /// Runs a command with the rest of its line, and returns what it has to
-    /// show. Dropping the future ends it.
-    ///
-    /// # Errors
-    /// What the script raised, with a traceback; if there is no such command.
-    pub async fn run_command(&self, name: &str, text: &str) -> Result<Option<String>> {
-        let (worker, _) = self.ready().await?;
-        let number = self.next_number();
-        let (done, outcome) = oneshot::channel();
-        worker.say(Message::Command(CommandCall {
-            number,
-            name: name.to_owned(),
-            text: text.to_owned(),
-            facts: CommandFacts::default(),
-            done,
-        }));
-        let mut running = Running::new(self, &worker, vec![number]);
-        let limit = self.inner.settings.limits.call();
-        let ended = tokio::select! {
-            biased;
-            outcome = outcome => match outcome {
-                Ok(outcome) => outcome.map_err(Failure::into_error),
-                Err(_) => Err(lost()),
-            },
-            () = worker.lost.cancelled() => Err(lost()),
-            () = self.stuck(&worker, limit) => {
-                self.give_up(&worker);
-                Err(lost())
-            }
-        };
-        running.finish();
-        ended.map_err(|e| e.context("command", name))
     }
 
     /// Resolves when the state is stuck after this time.

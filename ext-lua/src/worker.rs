@@ -1,6 +1,7 @@
 //! The thread a state lives on, and what is said to it.
 
 mod calls;
+mod commands;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -9,7 +10,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_api::{BatchCall, BatchOutcomes, Error, ErrorKind, ExtensionId, Result, ToolSpec};
+use haft_api::{
+    BatchCall, BatchOutcomes, Error, ErrorKind, ExtensionId, Result, SlashCommand,
+    SlashCommandCall, ToolSpec,
+};
 use mlua::{Lua, MultiValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -51,35 +55,15 @@ pub(crate) struct Batch {
 /// A command's call.
 pub(crate) struct CommandCall {
     pub(crate) number: u64,
-    pub(crate) name: String,
-    pub(crate) text: String,
-    pub(crate) facts: CommandFacts,
+    pub(crate) call: SlashCommandCall,
     pub(crate) done: oneshot::Sender<std::result::Result<Option<String>, Failure>>,
-}
-
-/// Where a command is given.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CommandFacts {
-    pub(crate) thread: Option<String>,
-}
-
-/// A command of a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CommandInfo {
-    /// What is typed after the slash.
-    pub name: String,
-    /// What it does, for people.
-    pub description: String,
-    /// The extension that has it.
-    pub extension: String,
 }
 
 /// What the scripts of a state have registered.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(crate) tools: Vec<ToolSpec>,
-    pub(crate) commands: Vec<CommandInfo>,
+    pub(crate) commands: Vec<SlashCommand>,
     /// The extensions that are loaded.
     pub(crate) loaded: Vec<String>,
     /// What kept extensions and tools out.
@@ -425,11 +409,8 @@ impl Actor {
                 }
             }
             for command in script.commands.borrow().iter() {
-                snapshot.commands.push(CommandInfo {
-                    name: command.name.clone(),
-                    description: command.description.clone(),
-                    extension: script.name().to_owned(),
-                });
+                let (name, description) = (&command.name, &command.description);
+                snapshot.commands.push(SlashCommand::new(name, description));
             }
         }
         snapshot.tools.sort_by(|a, b| a.name.cmp(&b.name));

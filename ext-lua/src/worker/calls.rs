@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use haft_api::{BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput};
-use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+use mlua::{IntoLuaMulti as _, Lua, MultiValue};
 use tokio::sync::oneshot;
 
-use super::{Actor, Batch, CommandCall};
+use super::{Actor, Batch};
 use crate::call::{CallFacts, Context};
 use crate::failure::Failure;
 use crate::scheduler::NewTask;
@@ -129,75 +129,6 @@ impl Actor {
             let tool = tools.iter().find(|tool| tool.spec.name == *name)?;
             Some((Rc::clone(script), tool.handler.clone()))
         })
-    }
-
-    pub(super) fn command(self: &Rc<Self>, call: CommandCall) {
-        let found = self.host.scripts.borrow().iter().find_map(|script| {
-            let commands = script.commands.borrow();
-            let command = commands.iter().find(|command| command.name == call.name)?;
-            Some((Rc::clone(script), command.handler.clone()))
-        });
-        let Some((script, handler)) = found else {
-            let words = format!("no Lua extension has the command `{}`", call.name);
-            call.done.send(Err(Failure::error(words))).ok();
-            return;
-        };
-        let facts = Rc::new(CallFacts {
-            call_id: None,
-            tool: call.name.clone(),
-            thread: call.facts.thread,
-            turn: None,
-            deadline: None,
-            turn_deadline: None,
-            output: Arc::new(haft_api::NoOutput),
-            workspace: None,
-            ended: Cell::new(false),
-        });
-        let (number, actor, done) = (call.number, Rc::downgrade(self), call.done);
-        let done = Rc::new(RefCell::new(Some(done)));
-        let finish = Rc::clone(&done);
-        let ended = Rc::clone(&facts);
-        let on_end = Box::new(
-            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                let outcome = outcome.map(|values| match values.front() {
-                    None | Some(Value::Nil) => None,
-                    Some(value) => value.to_string().ok(),
-                });
-                if let Some(done) = finish.borrow_mut().take() {
-                    done.send(outcome).ok();
-                }
-            },
-        );
-        let text = call.text;
-        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
-                &self.lua,
-                NewTask {
-                    what: format!("the command `{}`", call.name),
-                    script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
-                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
-                    on_end,
-                },
-            )
-        });
-        match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-            }
-            Err(error) => {
-                if let Some(done) = done.borrow_mut().take() {
-                    done.send(Err(Failure::from_error(&error))).ok();
-                }
-            }
-        }
     }
 }
 

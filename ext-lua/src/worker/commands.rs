@@ -1,0 +1,101 @@
+//! From a slash command to a task in the state.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use haft_api::ThreadId;
+use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+
+use super::{Actor, CommandCall};
+use crate::call::{CallFacts, Context};
+use crate::failure::{Failure, FailureKind};
+use crate::scheduler::NewTask;
+
+impl Actor {
+    pub(super) fn command(self: &Rc<Self>, command: CommandCall) {
+        let CommandCall { number, call, done } = command;
+        let found = self.host.scripts.borrow().iter().find_map(|script| {
+            let commands = script.commands.borrow();
+            let command = commands.iter().find(|command| command.name == call.name)?;
+            Some((Rc::clone(script), command.handler.clone()))
+        });
+        let Some((script, handler)) = found else {
+            let words = format!("no Lua extension has the command `{}`", call.name);
+            done.send(Err(Failure::new(FailureKind::NotFound, words)))
+                .ok();
+            return;
+        };
+        let facts = Rc::new(CallFacts {
+            call_id: None,
+            tool: call.name.clone(),
+            thread: call.thread.as_ref().map(ThreadId::to_string),
+            turn: None,
+            deadline: None,
+            turn_deadline: None,
+            output: Arc::new(haft_api::NoOutput),
+            workspace: None,
+            ended: Cell::new(false),
+        });
+        let (actor, ended) = (Rc::downgrade(self), Rc::clone(&facts));
+        let done = Rc::new(RefCell::new(Some(done)));
+        let finish = Rc::clone(&done);
+        let on_end = Box::new(
+            move |_: &Lua, outcome: Result<MultiValue, Failure>| {
+                ended.ended.set(true);
+                if let Some(actor) = actor.upgrade() {
+                    actor.calls.borrow_mut().remove(&number);
+                }
+                if let Some(done) = finish.borrow_mut().take() {
+                    // Nobody waits any more where the command was dropped.
+                    done.send(outcome.and_then(|values| shown(&values))).ok();
+                }
+            },
+        );
+        let arguments = (call.text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
+        let spawned = arguments.and_then(|arguments| {
+            self.host.scheduler.spawn(
+                &self.lua,
+                NewTask {
+                    what: format!("the command `{}`", call.name),
+                    script,
+                    call: Some(facts),
+                    function: handler,
+                    arguments,
+                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
+                    on_end,
+                },
+            )
+        });
+        match spawned {
+            Ok(task) => {
+                self.calls.borrow_mut().insert(number, task);
+            }
+            Err(error) => {
+                if let Some(done) = done.borrow_mut().take() {
+                    done.send(Err(Failure::from_error(&error))).ok();
+                }
+            }
+        }
+    }
+}
+
+/// A handler's values as text for people: nothing, a string or a number, or
+/// `nil` and a message, which is an error.
+fn shown(values: &MultiValue) -> Result<Option<String>, Failure> {
+    match (values.front(), values.get(1)) {
+        (None | Some(Value::Nil), Some(Value::String(why))) => {
+            Err(Failure::error(why.to_string_lossy()))
+        }
+        (None | Some(Value::Nil), _) => Ok(None),
+        (Some(Value::String(text)), _) => Ok(Some(text.to_string_lossy())),
+        (Some(value @ (Value::Integer(_) | Value::Number(_) | Value::Boolean(_))), _) => {
+            Ok(value.to_string().ok())
+        }
+        (Some(other), _) => Err(Failure::error(format!(
+            "a command returns text to show, or nothing, got {}",
+            other.type_name()
+        ))),
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 use haft_api::{Error, ErrorKind, Part, ToolOutput};
 use mlua::{Lua, Value};
 
-use crate::json;
+use crate::json::{self, Marks};
 
 /// What kind of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,9 @@ impl Failure {
             Value::String(text) => Self::from_text(text.to_string_lossy()),
             Value::Error(error) => Self::from_error(error),
             Value::Table(table) => {
-                let json = json::encode(lua, value, &json::Limits::default()).ok();
+                let json = Marks::of(lua)
+                    .and_then(|marks| json::encode(&marks, value, &json::Limits::default()))
+                    .ok();
                 let message = table
                     .raw_get::<mlua::LuaString>("message")
                     .map(|text| text.to_string_lossy())

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_api::{Error, ErrorKind, ExtensionId, Result};
+use tokio::sync::oneshot;
 
 use crate::config::Settings;
 use crate::log::{Level, LogSink, StderrLog};
-use crate::worker::{self, Message, Setup, Snapshot, Subscribed, Worker};
+use crate::worker::{self, Memory, Message, Setup, Snapshot, Subscribed, Worker};
 
 /// Runs the tools and commands of Lua extensions.
 ///
@@ -82,7 +83,7 @@ impl LuaHost {
                 subscribed: Arc::default(),
                 given_up: Arc::default(),
                 blamed: Mutex::default(),
-                numbers: AtomicU64::new(1),
+                numbers: AtomicU64::new(0),
                 #[cfg(feature = "reload")]
                 watch: Mutex::default(),
             }),
@@ -101,8 +102,9 @@ impl LuaHost {
         self.inner.log.log("host", level, message);
     }
 
+    /// A number for a call. Odd ones are left to the state's own tasks.
     pub(crate) fn next_number(&self) -> u64 {
-        self.inner.numbers.fetch_add(1, Ordering::Relaxed)
+        self.inner.numbers.fetch_add(2, Ordering::Relaxed)
     }
 
     /// The state's thread, started if there is none.
@@ -257,6 +259,20 @@ impl LuaHost {
     /// If no state can be had.
     pub async fn loaded(&self) -> Result<Vec<String>> {
         Ok(self.ready().await?.1.loaded.clone())
+    }
+
+    /// What memory the state holds, and about how much of it is whose.
+    ///
+    /// # Errors
+    /// If no state can be had, or it was given up meanwhile.
+    pub async fn memory(&self) -> Result<Memory> {
+        let (worker, _) = self.ready().await?;
+        let (ask, told) = oneshot::channel();
+        worker.say(Message::Memory(ask));
+        tokio::select! {
+            told = told => told.map_err(|_| lost()),
+            () = worker.lost.cancelled() => Err(lost()),
+        }
     }
 
     /// Resolves when the state is stuck after this time.

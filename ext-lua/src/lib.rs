@@ -38,3 +38,4 @@ pub use grants::{Grant, Grants};
 pub use host::LuaHost;
 pub use log::{Level, LogSink, StderrLog};
 pub use scaffold::scaffold;
+pub use worker::Memory;

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::api;
 use crate::failure::{Failure, FailureKind};
 use crate::grants::Grants;
+use crate::json::Marks;
 use crate::registration;
 use crate::scheduler::NewTask;
 use crate::script::{Place, Script};
@@ -99,7 +100,8 @@ async fn execute(
     let main = load_text(lua, source, name, env)?;
     let (done, outcome) = oneshot::channel();
     let task = NewTask {
-        what: format!("loading `{}`", script.name()),
+        id: None,
+        what: format!("loading `{}`", script.name()).into(),
         script: Rc::clone(script),
         call: None,
         function: main,
@@ -113,12 +115,12 @@ async fn execute(
     let values = outcome
         .await
         .map_err(|_| Failure::error("the host ended while the extension was loading"))??;
-    returned(lua, script, &taken, values.front(), name)
+    returned(&host.marks, script, &taken, values.front(), name)
 }
 
 /// What the main file returned may stand in place of a call to register.
 fn returned(
-    lua: &Lua,
+    marks: &Marks,
     script: &Rc<Script>,
     taken: &Taken,
     value: Option<&Value>,
@@ -174,7 +176,7 @@ fn returned(
         (tools, _) => tools.unwrap_or_default(),
     };
     for tool in tools {
-        add_tool(lua, script, taken, &tool).map_err(refuse)?;
+        add_tool(marks, script, taken, &tool).map_err(refuse)?;
     }
     for command in commands.unwrap_or_default() {
         add_command(script, taken, &command).map_err(refuse)?;
@@ -187,12 +189,12 @@ fn returned(
 /// # Errors
 /// What is wrong with the table, or who has the name already.
 pub(crate) fn add_tool(
-    lua: &Lua,
+    marks: &Marks,
     script: &Script,
     taken: &Taken,
     table: &Table,
 ) -> Result<(), String> {
-    let tool = registration::tool(lua, table)?;
+    let tool = registration::tool(marks, table)?;
     let name = tool.spec.name.as_str();
     if let Some((_, of)) = taken.tools.iter().find(|(taken, _)| taken == name) {
         return Err(format!("the extension `{of}` has a tool `{name}` already"));

@@ -107,6 +107,13 @@ local function wrap(f)
   end
 end
 
+-- What a script has a reference to isn't used for another call.
+local function running()
+  local co, is_main = co_running()
+  if managed[co] then host.expose() end
+  return co, is_main
+end
+
 local function close(co)
   if managed[co] then error("this coroutine is the host's own; only the host closes it", 2) end
   return co_close(co)
@@ -168,7 +175,7 @@ local function environment(own)
   env.string.dump = nil
   env.coroutine = {
     create = co_create, resume = resume, yield = co_yield, wrap = wrap, status = co_status,
-    isyieldable = co_isyieldable, running = co_running, close = close,
+    isyieldable = co_isyieldable, running = running, close = close,
   }
   env.load = function(chunk, name, mode, ...)
     if mode ~= nil and not tostring(mode):find("t", 1, true) then

@@ -19,7 +19,7 @@ use crate::json::{self, Marks};
 use crate::log::LogSink;
 use crate::pulse::Pulse;
 use crate::scheduler::{
-    Answer, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark, preempt_mark,
+    Answer, MemoryLimits, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark, preempt_mark,
 };
 use crate::script::Script;
 
@@ -29,7 +29,7 @@ pub(crate) struct Host {
     pub(crate) settings: Arc<Settings>,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) scripts: RefCell<Vec<Rc<Script>>>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: Rc<Marks>,
     /// Called when the events that scripts listen to have changed.
     pub(crate) listening: Box<dyn Fn()>,
     /// Numbers processes, so that their ids differ.
@@ -84,16 +84,20 @@ pub(crate) fn new(
         .load(include_str!("prelude.lua"))
         .set_name("=[host]")
         .call(offered)?;
+    let mib = |mib: usize| mib.saturating_mul(1024 * 1024);
     let scheduler = Rc::new(Scheduler::new(
         Tools {
             xpcall: prelude.get("xpcall")?,
             on_error: prelude.get("on_error")?,
             managed: prelude.get("managed")?,
         },
+        MemoryLimits {
+            state: mib(settings.limits.memory_mib),
+            extension: mib(settings.limits.extension_memory_mib),
+        },
         pulse,
     ));
     lua.set_app_data(Rc::downgrade(&scheduler));
-    lua.set_memory_limit(settings.limits.memory_mib.saturating_mul(1024 * 1024))?;
     let host = Rc::new(Host {
         scheduler,
         settings,
@@ -136,6 +140,13 @@ fn offer(lua: &Lua, to: &Table) -> mlua::Result<()> {
         Ok(())
     })?;
     to.set("abandon_operation", abandon)?;
+    let expose = lua.create_function(|lua, ()| {
+        if let Some(scheduler) = scheduler(lua) {
+            scheduler.expose();
+        }
+        Ok(())
+    })?;
+    to.set("expose", expose)?;
     let resume = lua.create_function(|lua, (thread, values): (Thread, MultiValue)| {
         let resumed = match scheduler(lua) {
             Some(scheduler) => scheduler.resume_from_script(&thread, values),
@@ -337,7 +348,8 @@ impl Host {
         let spawned = self.scheduler.spawn(
             lua,
             NewTask {
-                what: what.to_owned(),
+                id: None,
+                what: what.into(),
                 script: Rc::clone(script),
                 call: None,
                 function: function.clone(),

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use haft_api::{BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput};
-use mlua::{IntoLuaMulti as _, Lua, MultiValue};
+use mlua::{IntoLua as _, Lua, MultiValue};
 use tokio::sync::oneshot;
 
 use super::{Actor, Batch};
 use crate::call::{CallFacts, Context};
 use crate::failure::Failure;
 use crate::scheduler::NewTask;
-use crate::script::Script;
+use crate::script::{Handler, Script};
 use crate::{json, result};
 
 impl Actor {
@@ -50,7 +50,11 @@ impl Actor {
             let words = format!("the arguments are no JSON object: {}", call.arguments.get());
             return fails(&Failure::error(words));
         };
-        let arguments = match json::decode(&self.lua, arguments) {
+        let scheduler = &self.host.scheduler;
+        let decoded = scheduler.charged(&self.lua, &script, || {
+            json::decode(&self.lua, &self.host.marks, arguments)
+        });
+        let arguments = match decoded {
             Ok(arguments) => arguments,
             Err(words) => {
                 return fails(&Failure::error(format!(
@@ -63,58 +67,54 @@ impl Actor {
             Some(deadline) => now + deadline.remaining(),
             None => now + self.host.settings.limits.call(),
         };
-        let facts = Rc::new(CallFacts {
-            call_id: Some(call.id.as_str().to_owned()),
-            tool: call.name.clone(),
-            thread: Some(context.thread.as_str().to_owned()),
-            turn: Some(context.turn.as_str().to_owned()),
-            deadline: context.deadline,
-            turn_deadline: context.turn_deadline,
-            output: Arc::clone(&context.output),
-            workspace: context.workspace().ok().map(Arc::clone),
-            ended: Cell::new(false),
-        });
-        let (actor, batch) = (Rc::downgrade(self), Rc::clone(batch));
-        let (id, name, ended) = (call.id.clone(), call.name.clone(), Rc::clone(&facts));
+        let facts = Rc::new(CallFacts::of_tool(call, context));
+        let (batch, ended) = (Rc::clone(batch), Rc::clone(&facts));
         let limits = self.host.json_limits();
+        let marks = Rc::clone(&self.host.marks);
         let on_end = Box::new(
-            move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
+            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
                 ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
                 let outcome = outcome.and_then(|values| {
-                    result::output(lua, &values, &limits).map_err(Failure::error)
+                    result::output(&marks, &values, &limits).map_err(Failure::error)
                 });
-                let output = outcome.unwrap_or_else(|failure| failure.output(&name));
-                batch.fill(&id, Ok(output));
+                let output = outcome.unwrap_or_else(|failure| failure.output(ended.name()));
+                if let Some(call) = ended.call() {
+                    batch.fill(&call.id, Ok(output));
+                }
             },
         );
-        let arguments = (arguments, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
+        let mut given = MultiValue::with_capacity(4);
+        given.push_back(arguments);
+        let context = match handler.takes_context {
+            true => Context(Rc::clone(&facts))
+                .into_lua(&self.lua)
+                .map(|context| {
+                    given.push_back(context);
+                }),
+            false => Ok(()),
+        };
+        let spawned = context.and_then(|()| {
+            scheduler.spawn(
                 &self.lua,
                 NewTask {
-                    what: format!("the tool `{}`", call.name),
+                    id: Some(number),
+                    what: handler.what,
                     script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
+                    call: Some(Rc::clone(&facts)),
+                    function: handler.function,
+                    arguments: given,
                     deadline: Some(deadline),
                     on_end,
                 },
             )
         });
         match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-                Ok(())
-            }
-            Err(error) => fails(&Failure::from_error(&error)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Ok(Failure::from_error(&error).output(facts.name()))),
         }
     }
 
-    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, mlua::Function)> {
+    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, Handler)> {
         if self
             .host
             .settings

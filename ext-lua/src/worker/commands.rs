@@ -1,11 +1,9 @@
 //! From a slash command to a task in the state.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
-use haft_api::ThreadId;
 use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
 
 use super::{Actor, CommandCall};
@@ -27,56 +25,38 @@ impl Actor {
                 .ok();
             return;
         };
-        let facts = Rc::new(CallFacts {
-            call_id: None,
-            tool: call.name.clone(),
-            thread: call.thread.as_ref().map(ThreadId::to_string),
-            turn: None,
-            deadline: None,
-            turn_deadline: None,
-            output: Arc::new(haft_api::NoOutput),
-            workspace: None,
-            ended: Cell::new(false),
-        });
-        let (actor, ended) = (Rc::downgrade(self), Rc::clone(&facts));
-        let done = Rc::new(RefCell::new(Some(done)));
+        let text = call.text.clone();
+        let facts = Rc::new(CallFacts::of_command(call));
+        let ended = Rc::clone(&facts);
+        let done = Rc::new(Cell::new(Some(done)));
         let finish = Rc::clone(&done);
-        let on_end = Box::new(
-            move |_: &Lua, outcome: Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                if let Some(done) = finish.borrow_mut().take() {
-                    // Nobody waits any more where the command was dropped.
-                    done.send(outcome.and_then(|values| shown(&values))).ok();
-                }
-            },
-        );
-        let arguments = (call.text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
+        let on_end = Box::new(move |_: &Lua, outcome: Result<MultiValue, Failure>| {
+            ended.ended.set(true);
+            if let Some(done) = finish.take() {
+                // Nobody waits any more where the command was dropped.
+                done.send(outcome.and_then(|values| shown(&values))).ok();
+            }
+        });
+        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
         let spawned = arguments.and_then(|arguments| {
             self.host.scheduler.spawn(
                 &self.lua,
                 NewTask {
-                    what: format!("the command `{}`", call.name),
+                    id: Some(number),
+                    what: handler.what,
                     script,
                     call: Some(facts),
-                    function: handler,
+                    function: handler.function,
                     arguments,
                     deadline: Some(Instant::now() + self.host.settings.limits.call()),
                     on_end,
                 },
             )
         });
-        match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-            }
-            Err(error) => {
-                if let Some(done) = done.borrow_mut().take() {
-                    done.send(Err(Failure::from_error(&error))).ok();
-                }
-            }
+        if let Err(error) = spawned
+            && let Some(done) = done.take()
+        {
+            done.send(Err(Failure::from_error(&error))).ok();
         }
     }
 }

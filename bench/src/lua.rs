@@ -45,7 +45,7 @@ impl Host {
         let (tokio, lua) = (agent::one_thread()?, LuaHost::new(settings)?);
         let problems = tokio.block_on(async {
             lua.tools().await?;
-            Ok::<_, haft_api::Error>(lua.problems().await)
+            lua.problems().await
         })?;
         match problems.into_iter().next() {
             Some(problem) => Err(problem.into()),
@@ -75,22 +75,36 @@ impl Host {
 
     /// Runs calls that all succeed.
     fn run(&self, calls: Vec<BatchCall>) -> Result<()> {
-        let (n, count) = (calls.len(), Arc::new(Successes::default()));
-        let run = self.lua.call_batch(calls, Arc::clone(&count) as Arc<_>);
-        self.tokio.block_on(run)?;
-        match count.0.load(Ordering::Relaxed) {
-            succeeded if succeeded == n => Ok(()),
-            succeeded => Err(format!("{succeeded} of {n} calls succeeded").into()),
-        }
+        self.run_all(vec![calls])
     }
 
-    /// Runs calls under a deadline, and gives what came of them.
+    /// Runs batches one after the other.
+    fn run_all(&self, batches: Vec<Vec<BatchCall>>) -> Result<()> {
+        self.tokio.block_on(async {
+            for calls in batches {
+                let (n, count) = (calls.len(), Arc::new(Successes::default()));
+                let run = self.lua.call_batch(calls, Arc::clone(&count) as Arc<_>);
+                run.await?;
+                let succeeded = count.0.load(Ordering::Relaxed);
+                if succeeded != n {
+                    return Err(format!("{succeeded} of {n} calls succeeded").into());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs calls, the first under a deadline and the others with plenty of
+    /// time, and gives what came of them.
     fn outcomes(&self, names: &[&str], deadline: Duration) -> Result<BTreeMap<CallId, Outcome>> {
         let mut calls = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let mut call = Self::calls(name, "{}", 1)?.remove(0);
             call.call.id = CallId::new(format!("c{index}"))?;
-            call.context.deadline = Some(Deadline::after(deadline));
+            call.context.deadline = Some(Deadline::after(match index {
+                0 => deadline,
+                _ => 20 * deadline,
+            }));
             calls.push(call);
         }
         let outcomes = Arc::new(Outcomes::default());

@@ -15,8 +15,12 @@ pub(crate) struct CallFacts {
     pub(crate) ended: Cell<bool>,
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are tools' calls, and each is made once"
+)]
 enum Of {
-    Tool(ToolCall, Box<ToolContext>),
+    Tool(ToolCall, ToolContext),
     Command(SlashCommandCall),
 }
 
@@ -24,7 +28,7 @@ impl CallFacts {
     /// Those of a tool's call.
     pub(crate) fn of_tool(call: ToolCall, context: ToolContext) -> Self {
         Self {
-            of: Of::Tool(call, Box::new(context)),
+            of: Of::Tool(call, context),
             ended: Cell::new(false),
         }
     }

@@ -97,6 +97,7 @@ impl Failure {
             Value::Table(table) => {
                 let json = Marks::of(lua)
                     .and_then(|marks| json::encode(&marks, value, &json::Limits::default()))
+                    .map(|json| json.get().to_owned())
                     .ok();
                 let message = table
                     .raw_get::<mlua::LuaString>("message")

@@ -1,5 +1,6 @@
 //! From a place on disk to an extension: all of it or nothing.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::grants::Grants;
 use crate::json::Marks;
 use crate::registration;
-use crate::scheduler::NewTask;
+use crate::scheduler::{Given, NewTask};
 use crate::script::{Place, Script};
 use crate::state::{Host, load_text};
 
@@ -99,23 +100,26 @@ async fn execute(
     *script.env.borrow_mut() = Some(env.clone());
     let main = load_text(lua, source, name, env)?;
     let (done, outcome) = oneshot::channel();
+    let done = Cell::new(Some(done));
     let task = NewTask {
         id: None,
         what: format!("loading `{}`", script.name()).into(),
         script: Rc::clone(script),
         call: None,
         function: main,
-        arguments: MultiValue::new(),
+        arguments: Given::Any(MultiValue::new()),
         deadline: Some(Instant::now() + host.settings.limits.load()),
-        on_end: Box::new(move |_, outcome| {
-            done.send(outcome).ok();
+        on_end: Rc::new(move |_, outcome| {
+            if let Some(done) = done.take() {
+                done.send(outcome).ok();
+            }
         }),
     };
     host.scheduler.spawn(lua, task).map_err(raise)?;
     let values = outcome
         .await
         .map_err(|_| Failure::error("the host ended while the extension was loading"))??;
-    returned(&host.marks, script, &taken, values.front(), name)
+    returned(&host.marks, script, &taken, &values.0, name)
 }
 
 /// What the main file returned may stand in place of a call to register.
@@ -123,12 +127,12 @@ fn returned(
     marks: &Marks,
     script: &Rc<Script>,
     taken: &Taken,
-    value: Option<&Value>,
+    value: &Value,
     name: &str,
 ) -> Result<(), Failure> {
     let refuse = |words: String| Failure::error(format!("{name}: {words}"));
     let table = match value {
-        None | Some(Value::Nil) => {
+        Value::Nil => {
             let nothing = script.tools.borrow().is_empty()
                 && script.commands.borrow().is_empty()
                 && script.listeners.borrow().is_empty()
@@ -142,10 +146,10 @@ fn returned(
                 false => Ok(()),
             };
         }
-        Some(Value::Table(table)) => table,
+        Value::Table(table) => table,
         // A module's usual last line.
-        Some(Value::Boolean(_)) if !script.tools.borrow().is_empty() => return Ok(()),
-        Some(other) => {
+        Value::Boolean(_) if !script.tools.borrow().is_empty() => return Ok(()),
+        other => {
             return Err(refuse(format!(
                 "the file returns a {} (return the tool's table, or nothing)",
                 other.type_name()

@@ -24,6 +24,7 @@ pub(crate) fn tool(marks: &Marks, table: &Table) -> Result<ScriptTool, String> {
         let schema = match &schema {
             Value::String(text) => text.to_string_lossy(),
             Value::Table(_) => json::encode(marks, &schema, &json::Limits::default())
+                .map(|json| json.get().to_owned())
                 .map_err(|e| format!("{what}: field `{field}`: {e}"))?,
             other => {
                 return Err(format!(

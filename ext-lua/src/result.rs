@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haft_api::{Part, ToolOutput};
-use mlua::{MultiValue, Table, Value};
+use mlua::{Table, Value};
 
 use crate::json::{self, Marks};
+use crate::scheduler::Returned;
 
 /// A handler's values as a tool's output: nothing, a text, a JSON value, a part
 /// or a list of parts, `{ content = parts, is_error = … }`, or `nil` and a
@@ -15,17 +16,16 @@ use crate::json::{self, Marks};
 /// What can't be said, and where it stands.
 pub(crate) fn output(
     marks: &Marks,
-    values: &MultiValue,
+    (first, second): &Returned,
     limits: &json::Limits,
 ) -> Result<ToolOutput, String> {
-    let first = values.front().cloned().unwrap_or(Value::Nil);
     if first.is_nil() {
-        return Ok(match values.get(1) {
-            Some(Value::String(message)) => ToolOutput::error(message.to_string_lossy()),
+        return Ok(match second {
+            Value::String(message) => ToolOutput::error(message.to_string_lossy()),
             _ => ToolOutput::parts(Vec::new()),
         });
     }
-    let mut output = match &first {
+    let mut output = match first {
         Value::Table(table) if is_wrapped(table) => wrapped(marks, table, limits)?,
         value => ToolOutput::parts(parts_of(marks, value, limits)?),
     };
@@ -71,9 +71,7 @@ fn parts_of(marks: &Marks, value: &Value, limits: &json::Limits) -> Result<Vec<P
 }
 
 fn as_json(marks: &Marks, value: &Value, limits: &json::Limits) -> Result<Part, String> {
-    let text = json::encode(marks, value, limits)?;
-    let value = haft_api::raw_json(text).map_err(|e| e.to_string())?;
-    Ok(Part::Json { value })
+    json::encode(marks, value, limits).map(|value| Part::Json { value })
 }
 
 /// The parts, if it is a part or a list of nothing but parts.

@@ -18,7 +18,7 @@ use std::time::Instant;
 use futures::FutureExt as _;
 use haft_api::panic_message;
 use mlua::thread::ThreadStatus;
-use mlua::{Function, LightUserData, Lua, MultiValue, Thread, Value};
+use mlua::{Function, LightUserData, Lua, MultiValue, Thread, Value, Variadic};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
@@ -29,7 +29,9 @@ use deadlines::Deadlines;
 pub(crate) use hook::QUANTUM;
 use memory::Accounts;
 pub(crate) use memory::MemoryLimits;
-pub(crate) use task::{Answer, NewTask, Reply, Task, await_mark, preempt_mark};
+pub(crate) use task::{
+    Answer, Given, NewTask, OnEnd, Reply, Returned, Task, await_mark, preempt_mark,
+};
 use task::{State, Wake};
 
 /// Most coroutines that are kept to be used again.
@@ -57,6 +59,9 @@ pub(crate) struct Scheduler {
     tools: Tools,
     pulse: Arc<Pulse>,
 }
+
+/// What a coroutine yields or returns, as far as anybody asks.
+type Values = (Value, Value, Value);
 
 /// What the prelude gives the scheduler.
 pub(crate) struct Tools {
@@ -101,9 +106,6 @@ impl Scheduler {
             // Odd ones are the scheduler's own.
             self.next_id.replace(self.next_id.get() + 2)
         });
-        let mut arguments = new.arguments;
-        arguments.push_front(Value::Function(self.tools.on_error.clone()));
-        arguments.push_front(Value::Function(new.function));
         let task = Rc::new(Task {
             id,
             what: new.what,
@@ -117,7 +119,7 @@ impl Scheduler {
             early: RefCell::default(),
             exposed: Cell::new(false),
             doom: RefCell::default(),
-            on_end: RefCell::new(Some(new.on_end)),
+            on_end: new.on_end,
         });
         let key = task.thread.to_pointer() as usize;
         self.by_thread.borrow_mut().insert(key, id);
@@ -126,7 +128,7 @@ impl Scheduler {
         }
         task.script.tasks.set(task.script.tasks.get() + 1);
         self.tasks.borrow_mut().insert(id, Rc::clone(&task));
-        self.push(task, Wake::Start(arguments));
+        self.push(task, Wake::Start(new.function, new.arguments));
         Ok(id)
     }
 
@@ -297,7 +299,19 @@ impl Scheduler {
         self.hook_yielded.set(false);
         self.pulse.enter(now);
         let resumed = self.limited(lua, &task.script, || match wake {
-            Wake::Start(values) | Wake::Values(values) => task.thread.resume(values),
+            Wake::Start(function, given) => {
+                let on_error = &self.tools.on_error;
+                match given {
+                    Given::Call(first, second) => {
+                        task.thread.resume((function, on_error, first, second))
+                    }
+                    Given::Any(values) => {
+                        let all = (function, on_error, Variadic::from_iter(values));
+                        task.thread.resume(all)
+                    }
+                }
+            }
+            Wake::Values(values) => task.thread.resume(values),
             Wake::Continue => task.thread.resume(()),
             Wake::Answer(Ok(reply)) => match reply(lua) {
                 Ok(mut values) => {
@@ -313,11 +327,11 @@ impl Scheduler {
         self.pulse.leave();
         *self.current.borrow_mut() = None;
         let panic = self.panic.borrow_mut().take();
-        let values: MultiValue = match resumed {
+        let values: Values = match resumed {
             Ok(values) => values,
             Err(error) => {
                 let failure = self.explained(&task.script, Failure::from_error(&error));
-                self.end(lua, task, Err(failure));
+                self.end(task, Err(failure));
                 return;
             }
         };
@@ -331,33 +345,29 @@ impl Scheduler {
         } else if task.is_doomed() {
             self.close(lua, task);
         } else {
-            self.suspended(task, &values);
+            self.suspended(task, &values.0);
         }
     }
 
-    fn ended(&self, lua: &Lua, task: &Rc<Task>, mut values: MultiValue) {
+    fn ended(&self, lua: &Lua, task: &Rc<Task>, (ok, first, second): Values) {
         let doom = task.doom.borrow().clone();
-        let ok = matches!(values.pop_front(), Some(Value::Boolean(true)));
+        let ok = matches!(ok, Value::Boolean(true));
         let outcome = match doom {
             Some(doom) => Err(doom),
             None if ok => {
                 self.keep(task);
-                Ok(values)
+                Ok((first, second))
             }
             None => {
-                let raised = values.pop_front().unwrap_or(Value::Nil);
-                let failure = Failure::from_raised(lua, &raised);
+                let failure = Failure::from_raised(lua, &first);
                 Err(self.explained(&task.script, failure))
             }
         };
-        self.end(lua, task, outcome);
+        self.end(task, outcome);
     }
 
-    fn suspended(&self, task: &Rc<Task>, values: &MultiValue) {
-        let marked = |mark: LightUserData| {
-            values.len() == 1
-                && matches!(values.front(), Some(Value::LightUserData(m)) if *m == mark)
-        };
+    fn suspended(&self, task: &Rc<Task>, first: &Value) {
+        let marked = |mark: LightUserData| matches!(first, Value::LightUserData(m) if *m == mark);
         if self.hook_yielded.take() || marked(preempt_mark()) {
             self.push(Rc::clone(task), Wake::Continue);
         } else if marked(await_mark()) {

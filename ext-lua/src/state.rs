@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use mlua::chunk::ChunkMode;
@@ -19,7 +19,8 @@ use crate::json::{self, Marks};
 use crate::log::LogSink;
 use crate::pulse::Pulse;
 use crate::scheduler::{
-    Answer, MemoryLimits, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark, preempt_mark,
+    Answer, Given, MemoryLimits, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark,
+    preempt_mark,
 };
 use crate::script::Script;
 
@@ -80,10 +81,7 @@ pub(crate) fn new(
     let marks = Marks::install(&lua)?;
     let offered = lua.create_table()?;
     offer(&lua, &offered)?;
-    let prelude: Table = lua
-        .load(include_str!("prelude.lua"))
-        .set_name("=[host]")
-        .call(offered)?;
+    let prelude: Table = lua.load(prelude()?).call(offered)?;
     let mib = |mib: usize| mib.saturating_mul(1024 * 1024);
     let scheduler = Rc::new(Scheduler::new(
         Tools {
@@ -113,6 +111,19 @@ pub(crate) fn new(
         },
     });
     Ok((lua, host))
+}
+
+/// The prelude, compiled once for all states and without what only a debugger
+/// needs: reading its text would take longer than all the rest of a new state.
+fn prelude() -> mlua::Result<&'static [u8]> {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(compiled) = COMPILED.get() {
+        return Ok(compiled);
+    }
+    let lua = Lua::new_with(StdLib::NONE, LuaOptions::default())?;
+    let text = lua.load(include_str!("prelude.lua"));
+    let compiled = text.set_name("=[host]").into_function()?.dump(true);
+    Ok(COMPILED.get_or_init(|| compiled))
 }
 
 fn scheduler(lua: &Lua) -> Option<Rc<Scheduler>> {
@@ -198,8 +209,12 @@ fn trace(lua: &Lua, level: usize) -> String {
         return String::new();
     };
     let text = text.to_string_lossy();
-    let shown =
-        |line: &&str| !line.starts_with("\t[host]:") && !line.contains("in function 'xpcall'");
+    // What is compiled without its name is the host's.
+    let shown = |line: &&str| {
+        !line.starts_with("\t?: in ")
+            && !line.starts_with("\t[host]:")
+            && !line.contains("in function 'xpcall'")
+    };
     text.lines().filter(shown).collect::<Vec<_>>().join("\n")
 }
 
@@ -353,9 +368,9 @@ impl Host {
                 script: Rc::clone(script),
                 call: None,
                 function: function.clone(),
-                arguments,
+                arguments: Given::Any(arguments),
                 deadline: Some(Instant::now() + self.settings.limits.callback()),
-                on_end: Box::new(move |_, outcome| {
+                on_end: Rc::new(move |_, outcome| {
                     if let Err(failure) = outcome {
                         log_to.say(crate::Level::Error, &format!("{described}: {failure}"));
                     }

@@ -1,56 +1,101 @@
 //! What a call costs, and how many wait at once.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use haft_api::{EngineToolCall, ExtensionRegistryBuilder, PolicyMode, ToolSource};
+use haft_api::{
+    BatchCall, BatchOutcomes, EngineToolCall, ExtensionRegistryBuilder, PolicyMode, ToolContext,
+    ToolOutput, ToolSource,
+};
 use haft_bench::{Mark, Pair, Result, Sample};
 use haft_core::{Runtime, RuntimeOptions, ToolRun};
 use haft_ext_store_jsonl::{JsonlConfig, JsonlStore};
-use mlua::{Function, Lua};
+use mlua::{Function, Lua, MultiValue};
 
-use super::{Host, said, tool};
+use super::{Host, Successes, said, tool};
 
 /// Calls of one batch.
 const CALLS: u32 = 500;
 const NAP: Duration = Duration::from_millis(50);
 
-/// A tool that does nothing; the floor is a coroutine in a bare state.
+/// A tool that does nothing; the floor is such a call made by hand.
 pub(crate) fn no_op() -> Result<Pair> {
-    beside_coroutines("", "function() end", 1)
+    beside_coroutines("", "function(args, ctx) end", 1)
 }
 
 /// A tool that lets others run once; the floor yields once.
 pub(crate) fn wait() -> Result<Pair> {
-    beside_coroutines("haft.sleep(0)", "function() coroutine.yield() end", 2)
+    beside_coroutines(
+        "haft.sleep(0)",
+        "function(args, ctx) coroutine.yield() end",
+        2,
+    )
 }
+
+/// What a handler would be told of its call.
+struct Context {
+    _call: ToolContext,
+}
+
+impl mlua::UserData for Context {}
 
 fn beside_coroutines(body: &str, floor: &str, resumes: usize) -> Result<Pair> {
     let host = Host::new(&tool("call", body))?;
     let lua = Lua::new();
-    let floor: Function = said(lua.load(format!("return {floor}")).eval())?;
+    let handler: Function = said(lua.load(format!("return {floor}")).eval())?;
     Ok(Pair::of_samples(
         move || {
-            // What a runtime hands over isn't the host's.
-            let mut batches = Vec::new();
-            for _ in 0..20 {
-                batches.push(Host::calls("call", "{}", CALLS as usize)?);
-            }
-            Sample::take(20 * CALLS, || {
-                batches.into_iter().try_for_each(|batch| host.run(batch))
+            batches(|calls| {
+                // What a runtime hands over isn't the host's.
+                Sample::take(CALLS, || host.run(calls))
             })
         },
         move || {
-            Sample::take(20 * CALLS, || {
-                for _ in 0..20 * CALLS {
-                    let thread = said(lua.create_thread(floor.clone()))?;
-                    for _ in 0..resumes {
-                        said(thread.resume::<()>(()))?;
-                    }
-                }
-                Ok(())
+            batches(|calls| {
+                let outcomes: Arc<dyn BatchOutcomes> = Arc::new(Successes::default());
+                Sample::take(CALLS, || {
+                    calls
+                        .into_iter()
+                        .try_for_each(|call| by_hand(&lua, &handler, call, resumes, &*outcomes))
+                })
             })
         },
     ))
+}
+
+/// Twenty batches.
+fn batches(run: impl Fn(Vec<BatchCall>) -> Result<Sample>) -> Result<Sample> {
+    let mut all = Sample::take(20 * CALLS, || Ok(()))?;
+    for _ in 0..20 {
+        let sample = run(Host::calls("call", "{}", CALLS as usize)?)?;
+        all.cpu += sample.cpu;
+        all.wall += sample.wall;
+    }
+    Ok(all)
+}
+
+/// A call in a bare state, on the spot: its arguments read, a context, a
+/// coroutine, its result as an output. No limits, no other thread.
+fn by_hand(
+    lua: &Lua,
+    handler: &Function,
+    BatchCall { call, context }: BatchCall,
+    resumes: usize,
+    outcomes: &dyn BatchOutcomes,
+) -> Result<()> {
+    let arguments: BTreeMap<String, i64> = serde_json::from_str(call.arguments.get())?;
+    let arguments = said(lua.create_table_from(arguments))?;
+    let context = said(lua.create_userdata(Context { _call: context }))?;
+    let thread = said(lua.create_thread(handler.clone()))?;
+    let mut values: MultiValue = said(thread.resume((arguments, context)))?;
+    for _ in 1..resumes {
+        values = said(thread.resume(()))?;
+    }
+    let text = values.front().map(|value| value.to_string());
+    let text = said(text.transpose())?.unwrap_or_default();
+    outcomes.complete(&call.id, Ok(ToolOutput::text(text)));
+    Ok(())
 }
 
 /// A call alone in its batch; the floor is a message to a thread and back.
@@ -65,9 +110,7 @@ pub(crate) fn batch_of_one() -> Result<Pair> {
             for _ in 0..TIMES {
                 batches.push(Host::calls("call", "{}", 1)?);
             }
-            Sample::take(TIMES, || {
-                batches.into_iter().try_for_each(|batch| host.run(batch))
-            })
+            Sample::take(TIMES, || host.run_all(batches))
         },
         move || {
             Sample::take(TIMES, || {
@@ -89,11 +132,11 @@ pub(crate) fn dispatched() -> Result<Pair> {
     let folder = tempfile::tempdir()?;
     let store = JsonlStore::open(folder.path(), JsonlConfig::default())?;
     let mut registry = ExtensionRegistryBuilder::new();
-    registry.tool_source(std::sync::Arc::new(host.lua.clone()) as std::sync::Arc<dyn ToolSource>);
+    registry.tool_source(Arc::new(host.lua.clone()) as Arc<dyn ToolSource>);
     let mut options = RuntimeOptions::default();
     options.local_runner = None;
     let builder = Runtime::builder(registry.build()?).options(options);
-    let runtime = builder.build(std::sync::Arc::new(store))?;
+    let runtime = builder.build(Arc::new(store))?;
     let call = EngineToolCall {
         id: None,
         name: "call".to_owned(),

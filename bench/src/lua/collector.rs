@@ -28,7 +28,7 @@ end
 
 /// In a host's state; the floor is a bare one with the incremental collector.
 pub(crate) fn pauses() -> Result<Pair> {
-    let script = HEAP.to_owned() + &tool("longest", "return longest(haft.now)");
+    let script = HEAP.to_owned() + &tool("longest", "return ('%.9f'):format(longest(haft.now))");
     let host = Host::new(&script)?;
     let lua = Lua::new();
     lua.gc_set_mode(GcMode::Incremental(GcIncParams::default()));
@@ -49,7 +49,10 @@ pub(crate) fn pauses() -> Result<Pair> {
             };
             paused(text.parse()?)
         },
-        move || paused(said(floor.call::<f64>(()))?),
+        move || {
+            let _keep = &lua;
+            paused(said(floor.call::<f64>(()))?)
+        },
     ))
 }
 

@@ -1,6 +1,6 @@
 //! What the limits cost honest programs, and how soon they end the others.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft_bench::{Pair, Result, Sample};
 use mlua::{Function, Lua};
@@ -16,15 +16,22 @@ pub(crate) fn recursion() -> Result<Pair> {
     beside_bare_lua(&format!("{FIB} fib(24)"))
 }
 
-/// Arithmetic, strings and tables in loops.
+/// What tools do most: texts taken apart and put together, tables made and
+/// sorted, a little arithmetic.
 pub(crate) fn loops() -> Result<Pair> {
     beside_bare_lua(
-        "local sum, t = 0, {}\n\
-         for i = 1, 300000 do sum = sum + i % 7 end\n\
-         for i = 1, 20000 do t[i] = { i, tostring(i) } end\n\
-         table.sort(t, function(a, b) return a[2] < b[2] end)\n\
-         for _, item in ipairs(t) do sum = sum + #item[2]:rep(3):gsub('1', 'x') end\n\
-         assert(sum > 0)",
+        "local lines, words, count = {}, {}, {}\n\
+         for i = 1, 4000 do lines[i] = ('line %d has some words, %x of them'):format(i, i * 7) end\n\
+         local text = table.concat(lines, '\\n')\n\
+         for word in text:gmatch('%w+') do\n\
+           local lower = word:lower()\n\
+           if not count[lower] then words[#words + 1] = lower end\n\
+           count[lower] = (count[lower] or 0) + 1\n\
+         end\n\
+         table.sort(words)\n\
+         local sum = 0\n\
+         for i, word in ipairs(words) do sum = sum + i % 7 + #word:gsub('[aeiou]', '_') end\n\
+         assert(#text:upper() == #text and text:find('line 3999', 1, true) and sum > 0)",
     )
 }
 
@@ -76,12 +83,11 @@ pub(crate) fn hostile() -> Result<Pair> {
             for (index, body) in HOSTILE.iter().enumerate() {
                 let name = format!("hostile{index}");
                 let sample = Sample::take(1, || {
-                    let began = Instant::now();
                     let told = host.outcomes(&[&name, "nap"], DEADLINE)?;
                     let mut told = told.into_values();
                     let ended = told.next().is_some_and(|o| o.is_ok_and(|o| o.is_error));
                     let fine = told.next().is_some_and(|o| o.is_ok_and(|o| !o.is_error));
-                    match ended && fine && began.elapsed() >= DEADLINE {
+                    match ended && fine {
                         true => Ok(()),
                         false => {
                             Err(format!("`{body}` or its sibling ended as it should not").into())

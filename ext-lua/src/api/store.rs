@@ -88,8 +88,7 @@ pub(super) fn add(
                 let before = match value {
                     Value::Nil => now.values.remove(&key),
                     value => {
-                        let text = json::encode(&marks, &value, &limits)?;
-                        let raw = haft_api::raw_json(text).map_err(|e| e.to_string())?;
+                        let raw = json::encode(&marks, &value, &limits)?;
                         now.values.insert(key.clone(), raw)
                     }
                 };

@@ -107,7 +107,7 @@ fn json(lua: &Lua, host: &Rc<Host>) -> mlua::Result<Table> {
     table.raw_set(
         "encode",
         host.immediate(lua, move |_, value: Value| {
-            json::encode(&marks, &value, &limits)
+            json::encode(&marks, &value, &limits).map(|json| json.get().to_owned())
         })?,
     )?;
     let marks = Rc::clone(&host.marks);

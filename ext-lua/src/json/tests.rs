@@ -18,7 +18,7 @@ fn decode(lua: &Lua, text: &str) -> Result<Value, String> {
 
 fn encode(lua: &Lua, value: &Value, limits: &Limits) -> Result<String, String> {
     let marks = Marks::of(lua)?;
-    super::encode(&marks, value, limits)
+    super::encode(&marks, value, limits).map(|json| json.get().to_owned())
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mlua::{Lua, MultiValue};
+use mlua::Lua;
 
 use super::Scheduler;
-use super::task::{State, Task};
+use super::task::{Returned, State, Task};
 use crate::failure::{Failure, FailureKind};
 use crate::script::Script;
 
@@ -94,10 +94,10 @@ impl Scheduler {
         self.panic.borrow_mut().take();
         let doom = task.doom.borrow().clone();
         let failure = doom.unwrap_or_else(|| self.overdue());
-        self.end(lua, task, Err(failure));
+        self.end(task, Err(failure));
     }
 
-    pub(super) fn end(&self, lua: &Lua, task: &Rc<Task>, outcome: Result<MultiValue, Failure>) {
+    pub(super) fn end(&self, task: &Rc<Task>, outcome: Result<Returned, Failure>) {
         if task.state.get() == State::Yielded {
             self.yielded.set(self.yielded.get() - 1);
         }
@@ -109,10 +109,7 @@ impl Scheduler {
         let key = task.thread.to_pointer() as usize;
         self.by_thread.borrow_mut().remove(&key);
         task.script.tasks.set(task.script.tasks.get() - 1);
-        let on_end = task.on_end.borrow_mut().take();
-        if let Some(on_end) = on_end {
-            on_end(lua, outcome);
-        }
+        (task.on_end)(task, outcome);
     }
 
     /// Ends everything a script has running.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mlua::{Function, LightUserData, Lua, MultiValue, Thread};
+use mlua::{Function, LightUserData, Lua, MultiValue, Thread, Value};
 
 use crate::call::CallFacts;
 use crate::failure::Failure;
@@ -32,8 +32,10 @@ pub(crate) fn preempt_mark() -> LightUserData {
 pub(crate) type Reply = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>;
 /// What an operation answers; an error is a message for the script.
 pub(crate) type Answer = Result<Reply, String>;
-/// Takes a task's outcome: what its function returned.
-pub(crate) type OnEnd = Box<dyn FnOnce(&Lua, Result<MultiValue, Failure>)>;
+/// Takes a task's outcome, once: what its function returned.
+pub(crate) type OnEnd = Rc<dyn Fn(&Task, Result<Returned, Failure>)>;
+/// The first values that a function returned; nobody asks for more of them.
+pub(crate) type Returned = (Value, Value);
 
 /// Whether a script's code could still be resumed, and by whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +50,19 @@ pub(super) enum State {
 }
 
 pub(super) enum Wake {
-    Start(MultiValue),
+    Start(Function, Given),
     Answer(Answer),
     /// From another coroutine of the script.
     Values(MultiValue),
     /// After a slice.
     Continue,
+}
+
+/// What a function is called with.
+pub(crate) enum Given {
+    /// A call's arguments and its context.
+    Call(Value, Value),
+    Any(MultiValue),
 }
 
 /// A coroutine that the scheduler owns.
@@ -74,7 +83,7 @@ pub(crate) struct Task {
     /// Whether its script has a reference to its coroutine.
     pub(super) exposed: Cell<bool>,
     pub(super) doom: RefCell<Option<Failure>>,
-    pub(super) on_end: RefCell<Option<OnEnd>>,
+    pub(super) on_end: OnEnd,
 }
 
 impl Task {
@@ -99,7 +108,7 @@ pub(crate) struct NewTask {
     pub(crate) script: Rc<Script>,
     pub(crate) call: Option<Rc<CallFacts>>,
     pub(crate) function: Function,
-    pub(crate) arguments: MultiValue,
+    pub(crate) arguments: Given,
     pub(crate) deadline: Option<Instant>,
     pub(crate) on_end: OnEnd,
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use haft_api::{BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput};
-use mlua::{IntoLua as _, Lua, MultiValue};
+use mlua::{IntoLua as _, Value};
 use tokio::sync::oneshot;
 
 use super::{Actor, Batch};
 use crate::call::{CallFacts, Context};
 use crate::failure::Failure;
-use crate::scheduler::NewTask;
+use crate::scheduler::{Given, NewTask, OnEnd};
 use crate::script::{Handler, Script};
 use crate::{json, result};
 
@@ -25,9 +25,10 @@ impl Actor {
             over: batch.over,
             done: RefCell::new(Some(batch.done)),
         });
+        let on_end = self.on_end(&open);
         for (number, call) in batch.calls {
             let id = call.call.id.clone();
-            if let Err(outcome) = self.start(number, call, &open) {
+            if let Err(outcome) = self.start(number, call, &on_end) {
                 open.fill(&id, outcome);
             }
         }
@@ -37,7 +38,7 @@ impl Actor {
         self: &Rc<Self>,
         number: u64,
         BatchCall { call, context }: BatchCall,
-        batch: &Rc<OpenBatch>,
+        on_end: &OnEnd,
     ) -> std::result::Result<(), Result<ToolOutput>> {
         let fails = |failure: &Failure| Err(Ok(failure.output(&call.name)));
         let found = self.find_tool(&call.name);
@@ -68,32 +69,11 @@ impl Actor {
             None => now + self.host.settings.limits.call(),
         };
         let facts = Rc::new(CallFacts::of_tool(call, context));
-        let (batch, ended) = (Rc::clone(batch), Rc::clone(&facts));
-        let limits = self.host.json_limits();
-        let marks = Rc::clone(&self.host.marks);
-        let on_end = Box::new(
-            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                let outcome = outcome.and_then(|values| {
-                    result::output(&marks, &values, &limits).map_err(Failure::error)
-                });
-                let output = outcome.unwrap_or_else(|failure| failure.output(ended.name()));
-                if let Some(call) = ended.call() {
-                    batch.fill(&call.id, Ok(output));
-                }
-            },
-        );
-        let mut given = MultiValue::with_capacity(4);
-        given.push_back(arguments);
         let context = match handler.takes_context {
-            true => Context(Rc::clone(&facts))
-                .into_lua(&self.lua)
-                .map(|context| {
-                    given.push_back(context);
-                }),
-            false => Ok(()),
+            true => Context(Rc::clone(&facts)).into_lua(&self.lua),
+            false => Ok(Value::Nil),
         };
-        let spawned = context.and_then(|()| {
+        let spawned = context.and_then(|context| {
             scheduler.spawn(
                 &self.lua,
                 NewTask {
@@ -102,9 +82,9 @@ impl Actor {
                     script,
                     call: Some(Rc::clone(&facts)),
                     function: handler.function,
-                    arguments: given,
+                    arguments: Given::Call(arguments, context),
                     deadline: Some(deadline),
-                    on_end,
+                    on_end: Rc::clone(on_end),
                 },
             )
         });
@@ -112,6 +92,23 @@ impl Actor {
             Ok(_) => Ok(()),
             Err(error) => Err(Ok(Failure::from_error(&error).output(facts.name()))),
         }
+    }
+
+    /// What becomes of the batch's calls.
+    fn on_end(&self, batch: &Rc<OpenBatch>) -> OnEnd {
+        let (batch, limits) = (Rc::clone(batch), self.host.json_limits());
+        let marks = Rc::clone(&self.host.marks);
+        Rc::new(move |task, outcome| {
+            let Some(facts) = &task.call else { return };
+            facts.ended.set(true);
+            let outcome = outcome.and_then(|values| {
+                result::output(&marks, &values, &limits).map_err(Failure::error)
+            });
+            let output = outcome.unwrap_or_else(|failure| failure.output(facts.name()));
+            if let Some(call) = facts.call() {
+                batch.fill(&call.id, Ok(output));
+            }
+        })
     }
 
     fn find_tool(&self, name: &str) -> Option<(Rc<Script>, Handler)> {

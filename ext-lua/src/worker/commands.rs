@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+use mlua::{IntoLua as _, Value};
 
 use super::{Actor, CommandCall};
 use crate::call::{CallFacts, Context};
 use crate::failure::{Failure, FailureKind};
-use crate::scheduler::NewTask;
+use crate::scheduler::{Given, NewTask, Returned, Task};
 
 impl Actor {
     pub(super) fn command(self: &Rc<Self>, command: CommandCall) {
@@ -30,14 +30,17 @@ impl Actor {
         let ended = Rc::clone(&facts);
         let done = Rc::new(Cell::new(Some(done)));
         let finish = Rc::clone(&done);
-        let on_end = Box::new(move |_: &Lua, outcome: Result<MultiValue, Failure>| {
+        let on_end = Rc::new(move |_: &Task, outcome: Result<Returned, Failure>| {
             ended.ended.set(true);
             if let Some(done) = finish.take() {
                 // Nobody waits any more where the command was dropped.
                 done.send(outcome.and_then(|values| shown(&values))).ok();
             }
         });
-        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
+        let arguments = text.into_lua(&self.lua).and_then(|text| {
+            let context = Context(Rc::clone(&facts)).into_lua(&self.lua)?;
+            Ok(Given::Call(text, context))
+        });
         let spawned = arguments.and_then(|arguments| {
             self.host.scheduler.spawn(
                 &self.lua,
@@ -63,17 +66,15 @@ impl Actor {
 
 /// A handler's values as text for people: nothing, a string or a number, or
 /// `nil` and a message, which is an error.
-fn shown(values: &MultiValue) -> Result<Option<String>, Failure> {
-    match (values.front(), values.get(1)) {
-        (None | Some(Value::Nil), Some(Value::String(why))) => {
-            Err(Failure::error(why.to_string_lossy()))
-        }
-        (None | Some(Value::Nil), _) => Ok(None),
-        (Some(Value::String(text)), _) => Ok(Some(text.to_string_lossy())),
-        (Some(value @ (Value::Integer(_) | Value::Number(_) | Value::Boolean(_))), _) => {
+fn shown((first, second): &Returned) -> Result<Option<String>, Failure> {
+    match (first, second) {
+        (Value::Nil, Value::String(why)) => Err(Failure::error(why.to_string_lossy())),
+        (Value::Nil, _) => Ok(None),
+        (Value::String(text), _) => Ok(Some(text.to_string_lossy())),
+        (value @ (Value::Integer(_) | Value::Number(_) | Value::Boolean(_)), _) => {
             Ok(value.to_string().ok())
         }
-        (Some(other), _) => Err(Failure::error(format!(
+        (other, _) => Err(Failure::error(format!(
             "a command returns text to show, or nothing, got {}",
             other.type_name()
         ))),

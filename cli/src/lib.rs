@@ -10,10 +10,11 @@
 //! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
+//! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
 //!
-//! All are on by default; a program that embeds Haft turns the defaults off and
+//! All but that one are on by default; a program that embeds Haft turns the defaults off and
 //! names what it wants. [`builder`] registers what is linked; parts of your own
 //! go beside it.
 //!

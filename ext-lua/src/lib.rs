@@ -16,6 +16,7 @@ mod json;
 mod load;
 mod log;
 mod luv;
+mod native;
 mod pulse;
 mod registration;
 #[cfg(feature = "reload")]

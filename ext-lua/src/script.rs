@@ -110,6 +110,23 @@ impl Place {
         path
     }
 
+    /// Where `require` looks for C modules.
+    pub(crate) fn library_path(&self) -> String {
+        let root = self.root().display();
+        let suffix = std::env::consts::DLL_SUFFIX;
+        let arch = std::env::consts::ARCH;
+        let system = [
+            "/usr/local/lib/lua/5.4".to_owned(),
+            format!("/usr/lib/{arch}-linux-gnu/lua/5.4"),
+            "/usr/lib/lua/5.4".to_owned(),
+        ];
+        let mut path = format!("{root}/?{suffix}");
+        for folder in system {
+            path.push_str(&format!(";{folder}/?{suffix}"));
+        }
+        path
+    }
+
     fn may_load(&self, file: &Path) -> bool {
         let Ok(file) = file.canonicalize() else {
             return false;

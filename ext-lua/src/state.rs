@@ -17,6 +17,7 @@ use crate::config::Settings;
 use crate::failure::Failure;
 use crate::json::{self, Marks};
 use crate::log::LogSink;
+use crate::native;
 use crate::pulse::Pulse;
 use crate::scheduler::{
     Answer, Given, MemoryLimits, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark,
@@ -63,7 +64,7 @@ pub(crate) fn new(
         | StdLib::STRING
         | StdLib::UTF8
         | StdLib::MATH;
-    let lua = Lua::new_with(libraries, LuaOptions::default())?;
+    let lua = native::state(libraries)?;
     lua.gc_set_mode(GcMode::Generational(GcGenParams::default()));
     // Before anything else: a coroutine has the hook of the one that made it.
     lua.set_global_hook(
@@ -81,6 +82,7 @@ pub(crate) fn new(
     let marks = Marks::install(&lua)?;
     let offered = lua.create_table()?;
     offer(&lua, &offered)?;
+    native::offer(&lua, &offered)?;
     let prelude: Table = lua.load(prelude()?).call(offered)?;
     let mib = |mib: usize| mib.saturating_mul(1024 * 1024);
     let scheduler = Rc::new(Scheduler::new(

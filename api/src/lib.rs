@@ -44,6 +44,7 @@ mod item;
 mod policy;
 mod record;
 mod runner;
+mod slash_command;
 mod source;
 mod store;
 mod tool;
@@ -76,6 +77,7 @@ pub use runner::{
     ProcessSpec, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession, RemoteRunnerSessionExt,
     Resumed, RunnerCapabilities, SessionState, Signal, WriteMode, WriteOptions,
 };
+pub use slash_command::{SlashCommand, SlashCommandCall, SlashCommandOutput};
 pub use source::{BatchCall, BatchOutcomes, ToolSource};
 pub use store::{
     Appended, Durability, ForkPoint, ListThreads, MetadataPatch, NewThread, ReadRange, RecordPage,

@@ -20,6 +20,7 @@ mod hand_written;
 mod item_json;
 mod list;
 mod load;
+mod lua;
 mod parallel;
 mod process;
 mod rounds;
@@ -118,6 +119,93 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "an item of 4 KiB as JSON, beside a copy of the same bytes",
         budgets: &[Budget::CpuRatio(100.0)],
         set_up: item_json::to_json,
+    },
+    Benchmark {
+        name: "lua-no-op",
+        about: "a tool in Lua that does nothing, one of a batch of 500, beside a call made by hand in a bare state",
+        budgets: &[Budget::CpuRatio(2.5)],
+        set_up: lua::no_op,
+    },
+    Benchmark {
+        name: "lua-wait",
+        about: "one that lets others run once, beside one made by hand that yields once",
+        budgets: &[Budget::CpuRatio(3.0)],
+        set_up: lua::wait,
+    },
+    Benchmark {
+        name: "lua-alone",
+        about: "one alone in its batch, beside a message to a thread and back",
+        budgets: &[Budget::Wall(Duration::from_micros(30))],
+        set_up: lua::batch_of_one,
+    },
+    Benchmark {
+        name: "lua-dispatched",
+        about: "one through the runtime's dispatcher, beside the host alone",
+        budgets: &[Budget::Cpu(Duration::from_micros(15))],
+        set_up: lua::dispatched,
+    },
+    Benchmark {
+        name: "lua-sleep-64",
+        about: "64 tools in Lua that sleep 50 ms at once, beside a wait of 50 ms",
+        budgets: &[Budget::Wall(Duration::from_millis(58))],
+        set_up: lua::sleepers_64,
+    },
+    Benchmark {
+        name: "lua-sleep-1000",
+        about: "1,000 of them",
+        budgets: &[Budget::Wall(Duration::from_millis(75))],
+        set_up: lua::sleepers_1000,
+    },
+    Benchmark {
+        name: "lua-json-in",
+        about: "a MiB of JSON as a tool's arguments in Lua, beside reading it into serde_json's values",
+        budgets: &[Budget::CpuRatio(2.0)],
+        set_up: lua::input,
+    },
+    Benchmark {
+        name: "lua-json-out",
+        about: "a MiB of JSON as its result, beside writing it from serde_json's values",
+        budgets: &[Budget::CpuRatio(4.0)],
+        set_up: lua::output,
+    },
+    Benchmark {
+        name: "lua-recursion",
+        about: "a recursive function under the host's limits, beside a bare state",
+        budgets: &[Budget::CpuRatio(2.3)],
+        set_up: lua::recursion,
+    },
+    Benchmark {
+        name: "lua-loops",
+        about: "arithmetic, strings, tables and sorting under the limits, beside a bare state",
+        budgets: &[Budget::CpuRatio(1.3)],
+        set_up: lua::loops,
+    },
+    Benchmark {
+        name: "lua-hostile",
+        about: "the last of eleven programs that never end to be ended, its sibling alive, beside its deadline of 100 ms",
+        budgets: &[Budget::Wall(Duration::from_millis(150))],
+        set_up: lua::hostile,
+    },
+    Benchmark {
+        name: "lua-state",
+        about: "a host's state with its thread, beside a bare state; the memory is the state's",
+        budgets: &[
+            Budget::Cpu(Duration::from_micros(300)),
+            Budget::Memory(48 * 1024),
+        ],
+        set_up: lua::fresh,
+    },
+    Benchmark {
+        name: "lua-idle",
+        about: "half a second of a host that nobody calls, beside none",
+        budgets: &[Budget::Cpu(Duration::from_micros(200))],
+        set_up: lua::idle,
+    },
+    Benchmark {
+        name: "lua-pause",
+        about: "the longest pause (p99.9) of work in a heap of 88 MB, beside the incremental collector",
+        budgets: &[Budget::Wall(Duration::from_millis(1))],
+        set_up: lua::pauses,
     },
 ];
 

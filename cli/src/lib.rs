@@ -10,9 +10,10 @@
 //! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
+//! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
-//! | `default` | all of the above |
+//! | `default` | all of the above but `lua-native-modules` |
 //! | `full` | everything there is |
 //! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!

@@ -1,6 +1,7 @@
 //! The runtime: parts in, threads out.
 
 mod builder;
+mod commands;
 mod engines;
 mod import;
 mod shared;

@@ -11,7 +11,7 @@ use haft_api::{
 };
 use support::{Kept, Mode, Place, config, id};
 
-const MODES: [Mode; 2] = [Mode::Supervised, Mode::Grouped];
+const MODES: [Mode; 3] = [Mode::Confined, Mode::Supervised, Mode::Grouped];
 
 fn spec(line: &str) -> ProcessSpec {
     ProcessSpec::new(id(), vec!["/bin/sh".into(), "-c".into(), line.into()])

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
+use super::pump::Streams;
 use super::tree::{Command, Started, Tree, TreeEvent, TreeStatus};
 
 /// How long what a command leaves behind has to end by itself.
@@ -137,7 +138,7 @@ pub(crate) fn start(command: Command) -> io::Result<Started> {
         .env_clear()
         .envs(command.env.iter().map(|(name, value)| (name, value)))
         .env(MARK, OsString::from(&value))
-        .current_dir(command.cwd.path())
+        .current_dir(command.cwd.held_path())
         .process_group(0)
         .stdin(command.stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
@@ -165,8 +166,7 @@ pub(crate) fn start(command: Command) -> io::Result<Started> {
     Ok(Started {
         tree: Tree::Grouped(group),
         events,
-        stdout,
-        stderr,
+        streams: Streams::two(stdout, stderr),
     })
 }
 
@@ -194,7 +194,12 @@ async fn watch(group: Group, mut child: Child, detach: bool, events: UnboundedSe
         (_, Some(signal)) => TreeStatus::Signal(signal),
         (code, None) => TreeStatus::Code(code.unwrap_or(-1)),
     };
-    let _ = events.send(TreeEvent::Exited { status, leftovers });
+    let _ = events.send(TreeEvent::Exited {
+        status,
+        #[cfg(target_os = "linux")]
+        met: Default::default(),
+        leftovers,
+    });
     let mut pause = Duration::from_millis(100);
     while !events.is_closed() && !group.leftovers().is_empty() {
         tokio::time::sleep(pause).await;

@@ -11,12 +11,14 @@ use haft_api::{
     OutputChannel, OutputSink, ProcessId, RemoteRunnerProvider, RemoteRunnerSession,
     RemoteRunnerSessionExt as _, Result, raw_json,
 };
-use haft_ext_runner_local::{LocalConfig, LocalRunner};
+use haft_ext_runner_local::{LocalConfig, LocalRunner, Sandbox};
 
 /// How commands are looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By the supervisor.
+    /// By the supervisor, confined by namespaces and filters.
+    Confined,
+    /// By the supervisor, not confined.
     Supervised,
     /// By their process group.
     Grouped,
@@ -35,7 +37,11 @@ pub struct Place {
 
 pub fn config(mode: Mode) -> LocalConfig {
     let mut config = LocalConfig::default();
-    if mode == Mode::Supervised {
+    config.sandbox = match mode {
+        Mode::Confined => Sandbox::Require,
+        Mode::Supervised | Mode::Grouped => Sandbox::Off,
+    };
+    if mode != Mode::Grouped {
         config.supervisor = Some(env!("CARGO_BIN_EXE_haft-supervisor").into());
     }
     config

@@ -39,6 +39,9 @@ pub struct LocalConfig {
     /// all. On Linux `require` is the default; elsewhere nothing can confine a
     /// command yet, and the default is `prefer`.
     pub sandbox: Sandbox,
+    /// Whether to confine by namespaces, too, where the machine grants them.
+    /// Without, what may be read can be limited, but not hidden.
+    pub namespaces: bool,
     /// Whether confined commands reach the network. Without it they have a
     /// loopback of their own where the machine allows, else no network at all.
     pub network: bool,
@@ -131,6 +134,7 @@ impl Default for LocalConfig {
             set_env: BTreeMap::new(),
             supervisor: None,
             sandbox: Sandbox::default(),
+            namespaces: true,
             network: false,
             read: Vec::new(),
             hide: Vec::new(),

@@ -124,10 +124,11 @@ impl LocalRunner {
     fn profile(&self, workspace: PathBuf, named: Option<PathBuf>, read: Vec<PathBuf>) -> Profile {
         let profile = Profile {
             confine: self.config.sandbox != Sandbox::Off,
-            namespaces: true,
+            namespaces: self.config.namespaces,
             workspace,
             named,
             temp: temp_base().join("haft"),
+            home: crate::sandbox::home(),
             hide: crate::sandbox::hidden(&self.config),
             read,
             network: self.config.network,

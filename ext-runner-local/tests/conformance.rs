@@ -20,6 +20,10 @@ mod confined {
     haft_testkit::runner_conformance!(|| crate::fixture(crate::Mode::Confined));
 }
 
+mod filtered {
+    haft_testkit::runner_conformance!(|| crate::fixture(crate::Mode::Filtered));
+}
+
 mod supervised {
     haft_testkit::runner_conformance!(|| crate::fixture(crate::Mode::Supervised));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::runner::Runner;
 use crate::args::{Approve, TurnArgs};
 
 /// The settings that one source names. These are the keys of a configuration
@@ -17,8 +18,8 @@ pub(crate) struct Layer {
     pub(crate) engine: Option<String>,
     /// The model; the engine's default one where nothing is said.
     pub(crate) model: Option<String>,
-    /// Where tools run.
-    pub(crate) runner: Option<String>,
+    /// Where tools run, and what commands may do there.
+    pub(crate) runner: Runner,
     /// The kind of store.
     pub(crate) store: Option<String>,
     /// What may happen without asking.
@@ -38,7 +39,7 @@ impl Layer {
         Self {
             engine: args.engine.clone(),
             model: args.model.clone(),
-            runner: args.runner.clone(),
+            runner: Runner::named(args.runner.clone()),
             approve: args.approve,
             deadline: args.deadline,
             ..Self::default()
@@ -55,7 +56,7 @@ impl Layer {
         Self {
             engine: self.engine.or(earlier.engine),
             model: self.model.or(earlier.model),
-            runner: self.runner.or(earlier.runner),
+            runner: self.runner.over(earlier.runner),
             store: self.store.or(earlier.store),
             approve: self.approve.or(earlier.approve),
             deadline: self.deadline.or(earlier.deadline),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use haft_api::ExtensionConfig;
 use serde_json::{Map, Value};
 
-use super::{Environment, Layer, file, nearest, paths, workspace_file};
+use super::{Environment, Layer, RUNNER_EXTENSION, file, nearest, paths, workspace_file};
 use crate::args::{Approve, PlaceArgs};
 use crate::failure::{Failure, Outcome};
 
@@ -62,20 +62,25 @@ impl Settings {
         if let Some(workspace) = workspace {
             layer = workspace_file::load(workspace)?.over(layer);
         }
-        let layer = flags.over(environment.layer()?.over(layer));
+        let mut layer = flags.over(environment.layer()?.over(layer));
+        let runner = layer.runner.id.take();
+        let mut ext = layer.ext;
+        let of_runner = layer.runner.settings();
+        if !of_runner.is_empty() {
+            let settings = ext.entry(RUNNER_EXTENSION.to_owned()).or_default();
+            settings.extend(of_runner);
+        }
         Ok(Self {
             home,
             engine: layer.engine,
             model: layer.model,
-            runner: layer
-                .runner
-                .unwrap_or_else(|| crate::assembly::LOCAL_RUNNER.to_owned()),
+            runner: runner.unwrap_or_else(|| crate::assembly::LOCAL_RUNNER.to_owned()),
             store: layer.store.unwrap_or_else(|| "jsonl".to_owned()),
             approve: layer.approve.unwrap_or_default(),
             deadline: layer.deadline,
             instructions: layer.instructions,
             plugins: Vec::new(),
-            ext: layer.ext,
+            ext,
         })
     }
 

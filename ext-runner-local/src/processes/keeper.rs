@@ -138,12 +138,11 @@ pub(crate) fn probe(program: &Path, profile: &Profile) -> io::Result<Achieved> {
 
 fn command(program: &Path, socket: StdStream) -> std::process::Command {
     let mut command = std::process::Command::new(program);
-    let passed = |name: &std::ffi::OsStr| name == "LD_LIBRARY_PATH" || name == "HOME";
     command
         .arg0("haft-keeper")
         .arg(ARGUMENT)
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| passed(name)))
+        .envs(std::env::vars_os().filter(|(name, _)| name == "LD_LIBRARY_PATH"))
         .current_dir("/")
         .stdin(OwnedFd::from(socket))
         .stdout(Stdio::null())

@@ -33,9 +33,11 @@ mod tests {
             file_size: true,
             ..Met::default()
         };
-        let mut limits = Limits::default();
-        limits.processes = Some(7);
-        limits.cpu_seconds = Some(1);
+        let limits = Limits {
+            processes: Some(7),
+            cpu_seconds: Some(1),
+            ..Limits::default()
+        };
         let notes = of_limits(met, &limits);
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("limit of 7 processes"), "{notes:?}");

@@ -24,5 +24,5 @@ mod view;
 pub(crate) use cgroup::{Cgroups, Usage};
 pub(crate) use confinement::Confinement;
 pub(crate) use namespaces::{Isolated, isolate};
-pub(crate) use paths::{hidden, readable};
+pub(crate) use paths::{hidden, home, readable};
 pub(crate) use profile::{Achieved, Profile};

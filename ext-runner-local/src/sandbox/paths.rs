@@ -45,7 +45,7 @@ const HOME: [&str; 17] = [
 ];
 
 /// Where keys and passwords usually lie.
-const SECRETS: [&str; 18] = [
+const SECRETS: [&str; 19] = [
     "~/.ssh",
     "~/.aws",
     "~/.azure",
@@ -63,7 +63,8 @@ const SECRETS: [&str; 18] = [
     "~/.password-store",
     "~/.local/share/keyrings",
     "~/.mozilla",
-    "~/.haft",
+    "~/.config/haft",
+    "~/.local/share/haft",
 ];
 
 /// The same, of the system; other users than root can't read them anyway.
@@ -127,7 +128,8 @@ fn expand(path: &str, home: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-fn home() -> Option<PathBuf> {
+/// The user's home, if it is one.
+pub(crate) fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some())
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Profile {
     pub(crate) named: Option<PathBuf>,
     /// The session's own temporary folder. The keeper removes it at its end.
     pub(crate) temp: PathBuf,
+    /// The user's home, which is shown, if empty.
+    pub(crate) home: Option<PathBuf>,
     /// What commands may read.
     pub(crate) read: Vec<PathBuf>,
     /// What they never see.

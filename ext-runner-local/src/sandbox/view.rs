@@ -119,6 +119,9 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
     // All are taken hold of before anything is covered.
     let mut mounts: BTreeMap<PathBuf, OwnedFd> = BTreeMap::new();
     for path in plan.outermost() {
+        if path.starts_with(&profile.workspace) {
+            continue;
+        }
         // Anything that vanished meanwhile isn't shown.
         if let Ok(tree) = hold(path) {
             mounts.insert(path.to_owned(), tree);
@@ -146,10 +149,11 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
         make_link(target, &inside(link));
     }
     devices(&inside(Path::new("/dev")))?;
-    hide(profile, root)?;
-    if let Some(home) = std::env::home_dir().filter(|home| home.is_absolute()) {
+    let shown: Vec<_> = mounts.keys().map(PathBuf::as_path).collect();
+    hide(profile, root, &shown)?;
+    if let Some(home) = &profile.home {
         // Where it lies beneath something shown, it is what it is.
-        let _ = create_dir_all(inside(&home));
+        let _ = create_dir_all(inside(home));
     }
     let proc_folder = inside(Path::new("/proc"));
     create_dir_all(&proc_folder)?;
@@ -160,7 +164,7 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
     rustix::process::pivot_root(".", ".").map_err(|e| told("the root can't be changed", e))?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;
-    Ok(protect(&[workspace, Path::new(TEMP), Path::new("/dev/shm"), Path::new("/dev/pts")]))
+    Ok(protect(workspace))
 }
 
 /// The place of a mount: a file for a file, else a folder.
@@ -210,10 +214,16 @@ fn devices(dev: &Path) -> io::Result<()> {
 }
 
 /// Covers what is never to be seen, where it would be.
-fn hide(profile: &Profile, root: &Path) -> io::Result<()> {
+fn hide(profile: &Profile, root: &Path, shown: &[&Path]) -> io::Result<()> {
     let (folder, file) = (root.join(".hidden/folder"), root.join(".hidden/file"));
     let mut made = false;
+    // The temporary folder shows nothing of the host's.
+    let own_temp = profile.workspace != Path::new(TEMP);
+    let of_host = |path: &&&Path| !(own_temp && **path == Path::new(TEMP));
     for path in &profile.hide {
+        if !shown.iter().filter(of_host).any(|shown| path.starts_with(shown)) {
+            continue;
+        }
         let target = root.join(path.strip_prefix("/").unwrap_or(path));
         let Ok(metadata) = target.symlink_metadata() else {
             continue;
@@ -232,8 +242,9 @@ fn hide(profile: &Profile, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes every mount read-only that doesn't lie in one of these.
-fn protect(writable: &[&Path]) -> Vec<String> {
+/// Makes every mount read-only that isn't for commands to write to.
+fn protect(workspace: &Path) -> Vec<String> {
+    let writable = [TEMP, "/dev/shm", "/dev/pts"].map(Path::new);
     let table = match std::fs::read_to_string("/proc/self/mountinfo") {
         Ok(table) => table,
         Err(e) => return vec![format!("a read-only view (/proc/self/mountinfo: {e})")],
@@ -245,7 +256,7 @@ fn protect(writable: &[&Path]) -> Vec<String> {
             continue;
         };
         let point = PathBuf::from(unescape(point));
-        if writable.iter().any(|path| point.starts_with(path)) {
+        if point.starts_with(workspace) || writable.contains(&point.as_path()) {
             continue;
         }
         let flags = MountFlags::BIND | MountFlags::RDONLY | kept_flags(options);
@@ -326,7 +337,7 @@ mod tests {
     fn links_are_shown_with_what_they_lead_to() {
         let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
         let base = folder.path().canonicalize().unwrap();
-        std::fs::create_dir_all(base.join("real/inner")).unwrap();
+        create_dir_all(base.join("real/inner")).unwrap();
         symlink("real", base.join("near")).unwrap();
         symlink("../real/inner", base.join("real/back")).unwrap();
         symlink("loop", base.join("loop")).unwrap();

@@ -82,7 +82,12 @@ fn guard(profile: &Profile, mut host: UnixStream, cgroups: &Cgroups) -> io::Resu
         true => isolate(profile)
             .map_err(|e| missing.push(format!("namespaces: {e}")))
             .ok(),
-        false => None,
+        false => {
+            if profile.confine {
+                missing.push("namespaces: not asked for".to_owned());
+            }
+            None
+        }
     };
     if matches!(isolated, Some(Isolated::Outside)) {
         // The host is the other side's to talk to, and to miss.

@@ -88,7 +88,7 @@ async fn it_can_be_resized_and_typed_at() {
 async fn control_c_interrupts_what_is_in_the_foreground() {
     for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
-        let spec = spec("echo ready; sleep 60");
+        let spec = spec("echo ready; exec sleep 60");
         place.session.start_process(spec.clone()).await.unwrap();
         read_until(&place, &spec, "ready").await;
         place.session.write_stdin(&spec.id, Some(vec![3])).await.unwrap();

@@ -73,8 +73,8 @@ pub use policy::{Decision, PolicyContributor, PolicyMode, PolicyRequest};
 pub use record::{Diagnostic, DiagnosticCode, NewRecord, Record};
 pub use runner::{
     Binding, CommandOutcome, CommandRequest, Destination, DirEntry, Ending, FileData, FileKind,
-    FileMetadata, Lease, LeaseRequest, ListOptions, Listing, ProcessChunk, ProcessRead,
-    ProcessSpec, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession, RemoteRunnerSessionExt,
+    FileMetadata, Isolation, Lease, LeaseRequest, ListOptions, Listing, ProcessChunk, ProcessRead,
+    ProcessSpec, PtySize, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession, RemoteRunnerSessionExt,
     Resumed, RunnerCapabilities, SessionState, Signal, WriteMode, WriteOptions,
 };
 pub use slash_command::{SlashCommand, SlashCommandCall, SlashCommandOutput};

@@ -14,6 +14,7 @@ use haft_bench::{Benchmark, Budget};
 mod agent;
 mod append;
 mod chat_server;
+mod commands;
 mod decode;
 mod deltas;
 mod hand_written;
@@ -35,6 +36,39 @@ const BENCHMARKS: &[Benchmark] = &[
             Budget::Memory(10_000_000),
         ],
         set_up: process::text_turn,
+    },
+    Benchmark {
+        name: "output-flood",
+        about: "a gigabyte of a confined command's output (5 s are 200 MB/s), beside a pipe to `cat`",
+        budgets: &[
+            Budget::Wall(Duration::from_secs(5)),
+            Budget::Memory(24_000_000),
+        ],
+        set_up: commands::flood,
+    },
+    Benchmark {
+        name: "confined-command",
+        about: "`true` through a session that confines it in full, beside `std::process`",
+        budgets: &[Budget::WallRatio(3.0)],
+        set_up: commands::confined,
+    },
+    Benchmark {
+        name: "local-session",
+        about: "making a local session, beside opening its folder",
+        budgets: &[Budget::Wall(Duration::from_millis(5))],
+        set_up: commands::session,
+    },
+    Benchmark {
+        name: "first-command",
+        about: "a local session, its first command and its end, beside `std::process`",
+        budgets: &[],
+        set_up: commands::first_command,
+    },
+    Benchmark {
+        name: "limited-commands",
+        about: "200 confined commands at a time that meet a limit of 1 s, beside a wait of 1 s",
+        budgets: &[Budget::Wall(Duration::from_millis(1250))],
+        set_up: commands::limited,
     },
     Benchmark {
         name: "tool-round",
@@ -210,8 +244,11 @@ const BENCHMARKS: &[Benchmark] = &[
 ];
 
 fn main() -> ExitCode {
+    // Looks after the commands that a session of this program runs.
+    haft_ext_runner_local::supervise_if_asked();
     match std::env::args().nth(1).as_deref() {
         Some(chat_server::ARGUMENT) => chat_server::main(),
+        Some(commands::FLOOD) => commands::flood_main(),
         Some(process::ARGUMENT) => process::main(),
         _ => haft_bench::main(BENCHMARKS),
     }

@@ -2,7 +2,7 @@
 
 mod probe;
 
-use crate::config::{Environment, Settings};
+use crate::config::{self, Environment, Settings};
 use crate::failure::{Failure, Outcome};
 
 pub(crate) use probe::local_servers;
@@ -34,6 +34,11 @@ pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outco
     if cfg!(feature = "engine-local") {
         let home = settings.home.to_string_lossy().into_owned();
         settings.set_default(LOCAL_EXTENSION, "home", home);
+    }
+    if cfg!(feature = "runner-local") {
+        // Threads, keys in the configuration: nothing of a command's.
+        let home = settings.home.to_string_lossy().into_owned();
+        settings.push(config::RUNNER_EXTENSION, "hide", home);
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::policy::PolicyRequest;
 use crate::record::NewRecord;
 use crate::runner::{
     Binding, Destination, Ending, FileMetadata, LeaseRequest, ListOptions, ProcessSpec,
-    ReadOptions, RunnerCapabilities, SessionState, Signal, WriteOptions,
+    PtySize, ReadOptions, RunnerCapabilities, SessionState, Signal, WriteOptions,
 };
 use crate::store::{
     Appended, Durability, MetadataPatch, NewThread, ReadRange, StoreCapabilities, StoreOptions,
@@ -399,6 +399,13 @@ wire! {
         process: ProcessId,
         /// The signal.
         signal: Signal,
+    }
+    /// Arguments of `resize_pty`.
+    ResizeArgs {
+        /// The process.
+        process: ProcessId,
+        /// The terminal's new size.
+        size: PtySize,
     }
     /// Arguments of `port`.
     PortArgs {

@@ -7,6 +7,7 @@ use haft_core::prices::Price;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::runner::Runner;
 use crate::args::{Approve, TurnArgs};
 use crate::plugins::PluginFile;
 
@@ -27,8 +28,8 @@ pub(crate) struct Layer {
     pub(crate) compact_at: Option<f64>,
     /// What models cost, by the beginnings of their names.
     pub(crate) prices: BTreeMap<String, Price>,
-    /// Where tools run.
-    pub(crate) runner: Option<String>,
+    /// Where tools run, and what commands may do there.
+    pub(crate) runner: Runner,
     /// The kind of store.
     pub(crate) store: Option<String>,
     /// What may happen without asking.
@@ -50,7 +51,7 @@ impl Layer {
         Self {
             engine: args.engine.clone(),
             model: args.model.clone(),
-            runner: args.runner.clone(),
+            runner: Runner::named(args.runner.clone()),
             approve: args.approve,
             deadline: args.deadline,
             ..Self::default()
@@ -74,7 +75,7 @@ impl Layer {
             fallback: self.fallback.or(earlier.fallback),
             compact_at: self.compact_at.or(earlier.compact_at),
             prices,
-            runner: self.runner.or(earlier.runner),
+            runner: self.runner.over(earlier.runner),
             store: self.store.or(earlier.store),
             approve: self.approve.or(earlier.approve),
             deadline: self.deadline.or(earlier.deadline),

@@ -139,6 +139,41 @@ fn prices_are_laid_over_the_known_ones() {
 }
 
 #[test]
+fn a_runner_is_a_name_or_a_table_of_what_commands_may_do() {
+    let check = |user: &str, workspace: &str, id: &str, expected: &str| {
+        let place = Place::with(&[("user", user), ("workspace", workspace)]);
+        let settings = place.load([], Layer::default()).unwrap();
+        assert_eq!(settings.runner, id, "{user} {workspace}");
+        let all = settings.extensions().unwrap();
+        let of_runner = all.iter().find(|(id, _)| *id == "runner-local");
+        let found: serde_json::Value =
+            of_runner.map_or(serde_json::json!({}), |(_, config)| config.parse().unwrap());
+        let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(found, expected, "{user} {workspace}");
+    };
+    check("runner = 'x'", "", "x", "{}");
+    check("[runner]\nid = 'x'", "", "x", "{}");
+    check("[runner]\nsandbox = 'off'", "", "local", r#"{"sandbox": "off"}"#);
+    // A workspace's own word counts where it is the stricter one.
+    check(
+        "[runner]\nsandbox = 'off'\nnetwork = true\nread = ['/x']",
+        "[runner]\nsandbox = 'require'\nnetwork = false",
+        "local",
+        r#"{"sandbox": "require", "network": false, "read": ["/x"]}"#,
+    );
+    check(
+        "[runner.limits]\nprocesses = 9\n[ext.runner-local]\nkill_grace_ms = 5",
+        "runner = 'y'",
+        "y",
+        r#"{"limits": {"processes": 9}, "kill_grace_ms": 5}"#,
+    );
+    let place = Place::with(&[("user", "[runner]\nsandbx = 'off'")]);
+    let failure = place.load([], Layer::default()).unwrap_err();
+    let text = failure.message().unwrap_or_default().to_owned();
+    assert!(text.contains("did you mean `sandbox`?"), "{text}");
+}
+
+#[test]
 fn an_extensions_settings_are_laid_over_each_other_key_by_key() {
     let place = Place::with(&[
         (
@@ -233,6 +268,12 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
         "[ext.runner-local]\nsupervisor = '/x'",
         &["`ext.runner-local.supervisor`"],
     );
+    check("[runner]\nsandbox = 'off'", &["`runner.sandbox`", "tighten"]);
+    check("[runner]\nsandbox = 'prefer'", &["`runner.sandbox`"]);
+    check("[runner]\nnetwork = true", &["`runner.network`"]);
+    check("[runner]\nread = ['/']", &["`runner.read`"]);
+    check("[runner]\nhide = []", &["`runner.hide`"]);
+    check("[runner.limits]\nprocesses = 9", &["`runner.limits`"]);
     check("[ext.other]\nanything = 1", &["`ext.other.anything`"]);
     // Refused by what it is, whatever the key is called.
     check("plugins = ['/x/y.so']", &["`plugins`", "shared object"]);

@@ -119,6 +119,10 @@ fn check_layer(path: &Path, layer: &Layer) -> Outcome<()> {
             "threads are kept where you keep them",
         ));
     }
+    if let Some(key) = layer.runner.loosened() {
+        let why = "it may only tighten what commands may do";
+        return Err(refuse(path, key, why));
+    }
     for (id, settings) in &layer.ext {
         let harmless = HARMLESS.iter().find(|(known, _)| known == id);
         let harmless = harmless.map_or(&[] as &[&str], |(_, keys)| *keys);

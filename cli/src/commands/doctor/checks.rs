@@ -66,9 +66,18 @@ pub(super) async fn runner(settings: &Settings, registry: &Registry) -> Finding 
             return Finding::new(subject, Health::Bad, failure.message().unwrap_or_default());
         }
     };
-    let capabilities = describe_capabilities(runner.capabilities());
+    let can = runner.capabilities();
+    let mut capabilities = describe_capabilities(can);
+    if let Some(how) = runner.explain().await {
+        capabilities = format!("{capabilities}; {how}");
+    }
+    let confined = can.confines_writes && can.confines_reads;
+    let good = match can.processes && confined {
+        true => Health::Good,
+        false => Health::Limited,
+    };
     match runner.readiness().await {
-        Readiness::Ready => Finding::new(subject, Health::Good, capabilities),
+        Readiness::Ready => Finding::new(subject, good, capabilities),
         other => {
             let why = describe_readiness(&other, Style::default());
             Finding::new(subject, Health::Limited, format!("{why}; {capabilities}"))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft_api::ErrorKind;
-use haft_ext_engine_openai::ChatConfig;
+use haft_ext_engine_openai::OpenAiConfig;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
-use crate::server::read_request;
 use crate::{DONE, HELLO, Heard, STOP, engine, round};
+use haft_testkit::loopback::read_request;
 
 fn beside(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -24,7 +24,7 @@ fn beside(name: &str) -> PathBuf {
 
 /// A round with a server whose certificate is for `localhost`, signed by an
 /// authority that no system knows.
-async fn with_tls(change: impl FnOnce(&mut ChatConfig)) -> Heard {
+async fn with_tls(change: impl FnOnce(&mut OpenAiConfig)) -> Heard {
     let certificate = CertificateDer::from_pem_file(beside("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(beside("server.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
@@ -56,7 +56,7 @@ async fn with_tls(change: impl FnOnce(&mut ChatConfig)) -> Heard {
 
 #[tokio::test]
 async fn a_certificate_is_accepted_from_a_known_authority_alone() {
-    let trust = |config: &mut ChatConfig| config.ca_file = Some(beside("ca.pem"));
+    let trust = |config: &mut OpenAiConfig| config.ca_file = Some(beside("ca.pem"));
     with_tls(trust).await.ends("hello");
     let heard = with_tls(|_| ()).await;
     heard.fails(

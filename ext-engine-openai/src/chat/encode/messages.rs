@@ -3,123 +3,65 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use haft_api::{Item, Part, ProviderState, ToolCall, ToolResult};
+use haft_api::{Item, Part, ProviderState, ToolCall};
 use haft_engine_http::call_id::short;
+use haft_engine_http::content::{
+    NO_TEXT, NOT_RUN, arguments, is_image, joined_text, marked_result_text, part_text,
+};
 use haft_engine_http::history::Written;
 use haft_engine_http::json::{Object, list, write};
+use haft_engine_http::step::Step;
 use haft_engine_http::tool_names::wire_name;
 
 use super::EncodeSettings;
 
 /// Writes the messages of the first step of these items, each after a comma.
-pub(super) fn write_group(
+pub(super) fn write_step(
     items: &[Arc<Item>],
     out: &mut Vec<u8>,
     settings: &EncodeSettings,
 ) -> Option<Written> {
-    let group = Group::at_start_of(items)?;
-    group.write(out, settings);
-    Some(Written {
-        items: group.len,
-        is_final: group.is_closed(),
+    Step::write_first(items, out, |step, out| {
+        Messages::of(step).write(out, settings);
     })
 }
 
-/// The items that make one step of the conversation: what the user said, or
-/// what the model said in a round with the results of its calls.
-#[derive(Debug, Default)]
-struct Group<'a> {
-    user: Option<&'a [Part]>,
+/// A step, sorted by what the fields of its messages hold.
+#[derive(Debug)]
+struct Messages<'s, 'a> {
+    step: &'s Step<'a>,
     reasoning: Vec<(&'a str, Option<&'a ProviderState>)>,
     text: Vec<&'a str>,
-    calls: Vec<&'a ToolCall>,
-    results: Vec<&'a ToolResult>,
-    /// How many items it is made of.
-    len: usize,
-    /// Another group's item was seen behind it.
-    followed: bool,
 }
 
-impl<'a> Group<'a> {
-    /// The first group of these items; `None` if there is nothing left for the
-    /// model to see.
-    fn at_start_of(items: &'a [Arc<Item>]) -> Option<Self> {
-        let mut group = Self::default();
-        for item in items {
-            if !group.take(item) {
-                group.followed = true;
-                break;
-            }
-            group.len += 1;
-            if group.is_answered() {
-                break;
+impl<'s, 'a> Messages<'s, 'a> {
+    fn of(step: &'s Step<'a>) -> Self {
+        let (mut reasoning, mut text) = (Vec::new(), Vec::new());
+        for item in step.said() {
+            match item {
+                Item::AssistantMessage { text: said, .. } => text.push(said.as_str()),
+                Item::Reasoning { text, state } => reasoning.push((text.as_str(), state.as_ref())),
+                _ => {}
             }
         }
-        let seen = group.user.is_some() || group.speaks() || !group.results.is_empty();
-        (seen || group.followed).then_some(group)
-    }
-
-    /// Takes an item in, if it belongs to this group.
-    fn take(&mut self, item: &'a Item) -> bool {
-        match item {
-            Item::UserMessage { parts } => {
-                if self.user.is_some() || self.speaks() || !self.results.is_empty() {
-                    return false;
-                }
-                self.user = Some(parts);
-            }
-            Item::ToolResult(result) => {
-                if self.user.is_some() {
-                    return false;
-                }
-                self.results.push(result);
-            }
-            Item::AssistantMessage { .. } | Item::Reasoning { .. } | Item::ToolCall(_)
-                if self.user.is_some() || !self.results.is_empty() =>
-            {
-                return false;
-            }
-            Item::AssistantMessage { text, .. } => self.text.push(text),
-            Item::Reasoning { text, state } => self.reasoning.push((text, state.as_ref())),
-            Item::ToolCall(call) => self.calls.push(call),
-            // Notices, which aren't for models.
-            _ => {}
+        Self {
+            step,
+            reasoning,
+            text,
         }
-        true
     }
 
-    fn speaks(&self) -> bool {
-        !(self.text.is_empty() && self.calls.is_empty() && self.reasoning.is_empty())
-    }
-
-    /// Whether every call has its result.
-    fn is_answered(&self) -> bool {
-        !self.calls.is_empty() && self.calls.iter().all(|call| self.result_of(call).is_some())
-    }
-
-    /// Whether no further item can belong to it.
-    fn is_closed(&self) -> bool {
-        self.user.is_some() || self.followed || self.is_answered()
-    }
-
-    fn result_of(&self, call: &ToolCall) -> Option<&'a ToolResult> {
-        self.results.iter().find(|r| r.call_id == call.id).copied()
-    }
-
-    /// Writes the group's messages, each after a comma.
+    /// Writes the step's messages, each after a comma.
     fn write(&self, out: &mut Vec<u8>, settings: &EncodeSettings) {
-        if let Some(parts) = self.user {
+        if let Some(parts) = self.step.user() {
             write_user(out, parts);
         }
         // Reasoning alone makes no message.
-        if !self.text.is_empty() || !self.calls.is_empty() {
+        if !self.text.is_empty() || !self.step.calls().is_empty() {
             self.write_assistant(out, settings);
         }
-        for call in &self.calls {
-            let content = match self.result_of(call) {
-                Some(result) => result_text(result),
-                None => Cow::Borrowed("The call was not run."),
-            };
+        for (call, result) in self.step.answered_calls() {
+            let content = result.map_or(Cow::Borrowed(NOT_RUN), marked_result_text);
             out.push(b',');
             let mut message = Object::begin(out);
             message.field("role", "tool");
@@ -140,8 +82,8 @@ impl<'a> Group<'a> {
             [text] => message.field("content", text),
             several => message.field("content", &several.join("\n\n")),
         }
-        if !self.calls.is_empty() {
-            list(message.key("tool_calls"), &self.calls, |out, call| {
+        if !self.step.calls().is_empty() {
+            list(message.key("tool_calls"), self.step.calls(), |out, call| {
                 write_call(out, call, settings);
             });
         }
@@ -179,12 +121,11 @@ impl<'a> Group<'a> {
 
     /// What a tool message can't carry: pictures, and results of no call.
     fn write_rest_of_results(&self, out: &mut Vec<u8>) {
-        let is_called = |r: &ToolResult| self.calls.iter().any(|call| call.id == r.call_id);
         let mut parts = Vec::new();
-        for result in &self.results {
+        for result in self.step.results() {
             let about = format!("`{}` (call {})", result.name, result.call_id);
-            if !is_called(result) {
-                let text = result_text(result);
+            if !self.step.is_called(result) {
+                let text = marked_result_text(result);
                 parts.push(Cow::Owned(Part::text(format!("Result of {about}: {text}"))));
             }
             let images = result.parts.iter().filter(|part| is_image(part));
@@ -202,19 +143,6 @@ impl<'a> Group<'a> {
     }
 }
 
-fn is_image(part: &Part) -> bool {
-    matches!(part, Part::Image { .. })
-}
-
-/// A part's text; `None` for a picture.
-fn part_text(part: &Part) -> Option<&str> {
-    match part {
-        Part::Text { text } => Some(text),
-        Part::Json { value } => Some(value.get()),
-        _ => None,
-    }
-}
-
 fn write_user<'p, P>(out: &mut Vec<u8>, parts: P)
 where
     P: IntoIterator<Item = &'p Part>,
@@ -229,10 +157,9 @@ where
         list(message.key("content"), parts, write_part);
     } else {
         // Plain text is what every server understands.
-        let texts: Vec<_> = parts.filter_map(part_text).collect();
-        let text = texts.join("\n");
+        let text = joined_text(parts);
         // Some servers refuse a message of nothing.
-        let text = if text.is_empty() { "(no text)" } else { &text };
+        let text = if text.is_empty() { NO_TEXT } else { &text };
         message.field("content", text);
     }
     message.end();
@@ -275,45 +202,4 @@ fn write_call(out: &mut Vec<u8>, call: &ToolCall, settings: &EncodeSettings) {
         write(object.key("extra_content"), &state.data);
     }
     object.end();
-}
-
-/// A call's arguments. Servers parse them, and refuse what is no object; a
-/// model's broken text is kept within one.
-fn arguments(call: &ToolCall) -> Cow<'_, str> {
-    if let Some(object) = call.arguments_object() {
-        return Cow::Borrowed(object);
-    }
-    let text = serde_json::from_str::<Cow<'_, str>>(call.arguments.get())
-        .unwrap_or(Cow::Borrowed(call.arguments.get()));
-    if text.trim().is_empty() {
-        return Cow::Borrowed("{}");
-    }
-    Cow::Owned(serde_json::json!({ "invalid_arguments": text }).to_string())
-}
-
-/// What the model reads of a result, pictures apart.
-fn result_text(result: &ToolResult) -> Cow<'_, str> {
-    let text = match result.parts.as_slice() {
-        [Part::Text { text }] => Cow::Borrowed(text.as_str()),
-        parts => Cow::Owned(
-            parts
-                .iter()
-                .filter_map(part_text)
-                .collect::<Vec<_>>()
-                .join("\n"),
-        ),
-    };
-    let text = match text.is_empty() {
-        true if result.parts.iter().any(is_image) => Cow::Borrowed("The picture follows."),
-        true => Cow::Borrowed("(no output)"),
-        false => text,
-    };
-    // The wire has no mark for it.
-    let marked = text
-        .get(..5)
-        .is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    match result.is_error && !marked {
-        true => Cow::Owned(format!("Error: {text}")),
-        false => text,
-    }
 }

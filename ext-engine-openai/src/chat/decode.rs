@@ -15,11 +15,12 @@
 mod calls;
 mod chunk;
 mod reasoning;
-mod usage;
+pub(crate) mod usage;
 
 use haft_api::{EngineEvent, Error, ErrorKind, FinishReason, ProviderState, Result, Usage};
+use haft_engine_http::events::{self, EventDecoder, EventRules};
 use haft_engine_http::tool_names::ToolNames;
-use haft_engine_http::{AnswerDecoder, SseDecoder, SseEvent, failure};
+use haft_engine_http::{SseEvent, failure};
 use serde_json::value::RawValue;
 
 use calls::{Calls, Fragment};
@@ -43,15 +44,11 @@ use reasoning::ReasoningDetails;
 /// ]);
 /// # Ok::<(), haft_api::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct ChatDecoder {
-    sse: SseDecoder,
-    answer: Answer,
-}
+pub type ChatDecoder = EventDecoder<ChatRules>;
 
-/// What has been said so far.
+/// How Chat Completions is read, and what has been said so far.
 #[derive(Debug, Clone, Default)]
-struct Answer {
+pub struct ChatRules {
     names: ToolNames,
     provider: String,
     calls: Calls,
@@ -66,114 +63,19 @@ struct Answer {
     progress: u64,
 }
 
-impl ChatDecoder {
-    /// A decoder that gives tools their own names back and marks provider state
-    /// as that of `provider`.
+impl ChatRules {
+    /// Rules that give tools their own names back and mark provider state as
+    /// that of `provider`.
     pub(crate) fn new(names: ToolNames, provider: &str) -> Self {
         Self {
-            sse: SseDecoder::new(),
-            answer: Answer {
-                names,
-                provider: provider.to_owned(),
-                ..Answer::default()
-            },
+            names,
+            provider: provider.to_owned(),
+            ..Self::default()
         }
-    }
-
-    /// Takes the next bytes and adds the events that they complete.
-    ///
-    /// # Errors
-    /// What the server says went wrong, with the kind and status that fit, and
-    /// [`ErrorKind::Corrupt`] for what isn't the wire at all. The events before
-    /// it were added; the decoder is of no further use.
-    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
-        let mut outcome = Ok(());
-        let answer = &mut self.answer;
-        let sized = self.sse.push(bytes, |event| {
-            if outcome.is_ok() {
-                outcome = answer.take(event, events);
-            }
-        });
-        let outcome = match (outcome, sized) {
-            (Ok(()), Err(_)) => Err(Error::new(
-                ErrorKind::Corrupt,
-                "the server sent an event of more than 64 MiB",
-            )),
-            (outcome, _) => outcome,
-        };
-        self.with_usage(outcome, events)
-    }
-
-    /// Ends the stream: adds the calls, the usage and the end.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] if the server didn't say that the answer was
-    /// whole, and as [`push`](Self::push).
-    pub fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
-        let mut outcome = Ok(());
-        let answer = &mut self.answer;
-        let mut last = false;
-        self.sse.finish(|event| {
-            last = true;
-            if outcome.is_ok() {
-                outcome = answer.take(event, events);
-            }
-        });
-        // An event that the end of the stream cut off isn't corrupt, but cut off.
-        if last && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Corrupt) {
-            outcome = Ok(());
-        }
-        let outcome = outcome.and_then(|()| self.answer.finish(events));
-        self.with_usage(outcome, events)
-    }
-
-    /// What was used is told of failed answers, too.
-    fn with_usage(&mut self, outcome: Result<()>, events: &mut Vec<EngineEvent>) -> Result<()> {
-        if outcome.is_err() {
-            events.extend(self.answer.usage.take().map(EngineEvent::Usage));
-        }
-        outcome
     }
 }
 
-impl AnswerDecoder for ChatDecoder {
-    fn push(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
-        ChatDecoder::push(self, bytes, events)
-    }
-
-    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
-        ChatDecoder::finish(self, events)
-    }
-
-    fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
-        // Some wrap a failure's object in a list, and name it as an event would.
-        let name: &[u8] = if body.trim_ascii_start().starts_with(b"[") {
-            b"error"
-        } else {
-            b""
-        };
-        let event = SseEvent { name, data: body };
-        let outcome = self
-            .answer
-            .take(event, events)
-            .and_then(|()| self.answer.finish(events));
-        self.with_usage(outcome, events)
-    }
-
-    fn is_done(&self) -> bool {
-        self.answer.done
-    }
-
-    fn has_ended(&self) -> bool {
-        self.answer.finish_reason.is_some()
-    }
-
-    fn progress(&self) -> u64 {
-        self.answer.progress
-    }
-}
-
-impl Answer {
+impl EventRules for ChatRules {
     fn take(&mut self, event: SseEvent<'_>, events: &mut Vec<EngineEvent>) -> Result<()> {
         let data = event.data.trim_ascii();
         if data == b"[DONE]" {
@@ -181,10 +83,7 @@ impl Answer {
             return Ok(());
         }
         if event.name == b"error" {
-            let said = serde_json::from_slice(data).unwrap_or_else(|_| {
-                serde_json::Value::String(String::from_utf8_lossy(data).into_owned())
-            });
-            return failure::from_stream(&said).map_or(Ok(()), Err);
+            return failure::from_event(data).map_or(Ok(()), Err);
         }
         // Checked once as a whole, text is read faster than bytes are.
         let chunk = match std::str::from_utf8(data) {
@@ -193,7 +92,7 @@ impl Answer {
         };
         let chunk: Chunk<'_> = match chunk {
             Ok(chunk) => chunk,
-            Err(why) => return self.not_a_chunk(event, data, &why),
+            Err(why) => return events::unreadable(event, why),
         };
         if let Some(error) = chunk.error() {
             return Err(error);
@@ -207,25 +106,67 @@ impl Answer {
         Ok(())
     }
 
-    fn not_a_chunk(&self, event: SseEvent<'_>, data: &[u8], why: &str) -> Result<()> {
-        // Servers add events of their own, such as pings.
-        let own_event = !event.name.is_empty() && event.name != b"message";
-        let no_object = !data.starts_with(b"{");
-        let is_json = || serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok();
-        if own_event || data.is_empty() || (no_object && is_json()) {
-            return Ok(());
+    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
+        let reason = self.finish_reason.as_deref();
+        if reason.is_none() && !self.done {
+            return Err(events::broken_off());
         }
-        // It may well be whole the next time.
-        Err(Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "the server sent an event that isn't valid ({why}): {}",
-                failure::quote(&String::from_utf8_lossy(data))
-            ),
-        )
-        .temporary())
+        let reason = match reason.map(Ended::of) {
+            Some(Ended::Failed(word)) => {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!("the server gave up on the answer (finish reason `{word}`)"),
+                ));
+            }
+            Some(Ended::Cut(reason)) => reason,
+            // A refusal stands apart from the answer's text, and ends it.
+            _ if !self.refusal.is_empty() => {
+                FinishReason::Other(format!("refusal: {}", failure::quote(&self.refusal)))
+            }
+            _ if self.calls.cut_off() => FinishReason::Length,
+            // Calls decide, whatever the word is.
+            _ if !self.calls.is_empty() => FinishReason::ToolCalls,
+            Some(Ended::Well(reason)) => reason,
+            None => FinishReason::End,
+        };
+        self.end_reasoning(events);
+        if reason == FinishReason::ToolCalls {
+            for call in self.calls.take() {
+                let state = call.state.map(|data| ProviderState {
+                    provider: self.provider.clone(),
+                    data,
+                });
+                events.push(EngineEvent::Call(haft_api::EngineToolCall {
+                    id: call.id,
+                    name: self.names.original(&call.name).to_owned(),
+                    arguments: call.arguments,
+                    state,
+                }));
+            }
+        }
+        events.extend(self.usage.take().map(EngineEvent::Usage));
+        events.push(EngineEvent::Finished { reason });
+        Ok(())
     }
 
+    fn take_usage(&mut self) -> Option<Usage> {
+        self.usage.take()
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn has_ended(&self) -> bool {
+        self.finish_reason.is_some()
+    }
+
+    fn progress(&self) -> u64 {
+        self.progress
+    }
+}
+
+impl ChatRules {
     fn take_choice(&mut self, choice: Choice<'_>, events: &mut Vec<EngineEvent>) -> Result<()> {
         let index = choice.index();
         if *self.choice.get_or_insert(index) != index {
@@ -290,52 +231,6 @@ impl Answer {
                 }),
             });
         }
-    }
-
-    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
-        let reason = self.finish_reason.as_deref();
-        if reason.is_none() && !self.done {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the answer broke off: the stream ended before the server said that it was whole",
-            ));
-        }
-        let reason = match reason.map(Ended::of) {
-            Some(Ended::Failed(word)) => {
-                return Err(Error::new(
-                    ErrorKind::Unavailable,
-                    format!("the server gave up on the answer (finish reason `{word}`)"),
-                ));
-            }
-            Some(Ended::Cut(reason)) => reason,
-            // A refusal stands apart from the answer's text, and ends it.
-            _ if !self.refusal.is_empty() => {
-                FinishReason::Other(format!("refusal: {}", failure::quote(&self.refusal)))
-            }
-            _ if self.calls.cut_off() => FinishReason::Length,
-            // Calls decide, whatever the word is.
-            _ if !self.calls.is_empty() => FinishReason::ToolCalls,
-            Some(Ended::Well(reason)) => reason,
-            None => FinishReason::End,
-        };
-        self.end_reasoning(events);
-        if reason == FinishReason::ToolCalls {
-            for call in self.calls.take() {
-                let state = call.state.map(|data| ProviderState {
-                    provider: self.provider.clone(),
-                    data,
-                });
-                events.push(EngineEvent::Call(haft_api::EngineToolCall {
-                    id: call.id,
-                    name: self.names.original(&call.name).to_owned(),
-                    arguments: call.arguments,
-                    state,
-                }));
-            }
-        }
-        events.extend(self.usage.take().map(EngineEvent::Usage));
-        events.push(EngineEvent::Finished { reason });
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hand-made streams, one for each rule.
 
-use haft_api::{EngineToolCall, ToolName, ToolSpec};
+use haft_api::{EngineToolCall, ErrorKind, ToolName, ToolSpec};
+use haft_engine_http::AnswerDecoder as _;
 
 use super::*;
 
@@ -490,7 +491,7 @@ fn an_answer_that_is_no_stream_is_taken_whole() {
 #[test]
 fn tools_get_their_own_names_back() {
     let tools = [ToolSpec::new(ToolName::new("fs.read").unwrap(), "d")];
-    let decoder = ChatDecoder::new(ToolNames::of(&tools).unwrap(), "p");
+    let decoder = ChatDecoder::new(ChatRules::new(ToolNames::of(&tools).unwrap(), "p"));
     let calls = chunk(
         r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"fs_-read","arguments":"{}"}}]}"#,
         r#""tool_calls""#,
@@ -523,7 +524,7 @@ fn what_the_provider_needs_back_travels_with_what_it_belongs_to() {
         r#""tool_calls""#,
     );
     let check = |events: &[&str], expected: &[EngineEvent]| {
-        let decoder = ChatDecoder::new(ToolNames::default(), "p");
+        let decoder = ChatDecoder::new(ChatRules::new(ToolNames::default(), "p"));
         let (mut seen, error) = decode_with(decoder, &sse(events));
         assert!(error.is_none());
         seen.retain(|e| !matches!(e, EngineEvent::CallDelta { .. }));

@@ -8,7 +8,7 @@ use haft_engine_http::tool_names::wire_name;
 use haft_engine_http::{history, schema};
 use serde_json::json;
 
-use super::messages::write_group;
+use super::messages::write_step;
 use super::response_format::ResponseFormat;
 use super::{EncodeSettings, Encoded};
 
@@ -49,7 +49,7 @@ pub(crate) fn encode(
         message.end();
     }
     let items_encoded = history::append(&mut body, request, settings, b"]}", |items, out| {
-        write_group(items, out, settings)
+        write_step(items, out, settings)
     });
     Ok(Encoded {
         body,

@@ -22,6 +22,11 @@ struct Fields<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow)]
     completion_tokens_details: Option<&'a RawValue>,
+    // Responses
+    #[serde(borrow)]
+    input_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_tokens_details: Option<&'a RawValue>,
     // DeepSeek
     #[serde(borrow)]
     prompt_cache_hit_tokens: Option<&'a RawValue>,
@@ -63,7 +68,7 @@ pub(super) fn parse_groq(raw: &RawValue) -> Option<Usage> {
 
 /// A usage object; `None` where it says nothing. What can't be read counts as
 /// not said: no answer fails for its accounting.
-pub(super) fn parse(raw: &RawValue) -> Option<Usage> {
+pub(crate) fn parse(raw: &RawValue) -> Option<Usage> {
     if raw::kind(raw) != Kind::Object {
         return None;
     }
@@ -79,8 +84,13 @@ pub(super) fn parse(raw: &RawValue) -> Option<Usage> {
             number(details.reasoning_tokens),
         )
     };
-    let (cached, cache_write, _) = details(fields.prompt_tokens_details);
-    let (_, _, reasoning) = details(fields.completion_tokens_details);
+    let (cached, cache_write, _) =
+        details(fields.prompt_tokens_details.or(fields.input_tokens_details));
+    let (_, _, reasoning) = details(
+        fields
+            .completion_tokens_details
+            .or(fields.output_tokens_details),
+    );
     let input = number(fields.prompt_tokens).or(number(fields.input_tokens));
     let reasoning = reasoning.or(number(fields.reasoning_tokens));
     let mut output = number(fields.completion_tokens).or(number(fields.output_tokens));
@@ -151,6 +161,11 @@ mod tests {
         check(
             r#"{"prompt_tokens":10.0,"completion_tokens":"2","prompt_tokens_details":null,"completion_tokens_details":[]}"#,
             Some([Some(10), None, None, Some(2), None]),
+        );
+        check(
+            r#"{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},
+               "output_tokens":8,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":17}"#,
+            Some([Some(9), Some(4), None, Some(8), Some(5)]),
         );
         check(
             r#"{"input_tokens":1,"output_tokens":2}"#,

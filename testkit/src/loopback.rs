@@ -1,4 +1,16 @@
-//! A server on the loopback that answers as it is told, byte for byte.
+//! A server on the loopback that answers as it is told, byte for byte: with
+//! what real servers do, and with everything that goes wrong on the way.
+//!
+//! ```
+//! # #[tokio::main]
+//! # async fn main() {
+//! use haft_testkit::loopback::{Answer, LoopbackServer};
+//!
+//! let refusal = Answer::whole("429 Too Many Requests", &["Retry-After: 1"], "{}");
+//! let server = LoopbackServer::start(vec![refusal, Answer::stream(&["data: 1\n\n"])]).await;
+//! // … an engine over `server.base_url()` is refused once, and then answered.
+//! # }
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,9 +21,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::lock::lock;
+
 /// One thing the server does in an answer.
-#[derive(Clone)]
-pub(crate) enum Step {
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Step {
     /// Sends bytes, in one piece.
     Send(Vec<u8>),
     /// Sends bytes one by one.
@@ -28,19 +43,20 @@ pub(crate) enum Step {
 
 /// What the server does for a request. After the last step it closes the
 /// connection, unless it is to be kept.
-#[derive(Clone)]
-pub(crate) struct Answer {
+#[derive(Debug, Clone)]
+pub struct Answer {
     steps: Vec<Step>,
     keep: bool,
 }
 
 impl Answer {
-    pub(crate) fn of(steps: Vec<Step>) -> Self {
+    /// An answer of these steps, after which the connection is closed.
+    pub fn of(steps: Vec<Step>) -> Self {
         Self { steps, keep: false }
     }
 
     /// A whole answer with these header lines.
-    pub(crate) fn whole(status: &str, headers: &[&str], body: &str) -> Self {
+    pub fn whole(status: &str, headers: &[&str], body: &str) -> Self {
         let mut text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
         for header in headers {
             text += header;
@@ -55,7 +71,7 @@ impl Answer {
     }
 
     /// A stream of events that ends as it should, in one HTTP chunk each.
-    pub(crate) fn stream(events: &[&str]) -> Self {
+    pub fn stream(events: &[&str]) -> Self {
         let mut steps = vec![head("text/event-stream")];
         steps.extend(events.iter().map(|event| chunk(event.as_bytes())));
         steps.push(end());
@@ -64,33 +80,36 @@ impl Answer {
 }
 
 /// The head of an answer in chunks.
-pub(crate) fn head(content_type: &str) -> Step {
+pub fn head(content_type: &str) -> Step {
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     Step::Send(head.into_bytes())
 }
 
-pub(crate) fn chunk(bytes: &[u8]) -> Step {
+/// A piece of an answer in chunks.
+pub fn chunk(bytes: &[u8]) -> Step {
     let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
     chunk.extend_from_slice(bytes);
     chunk.extend_from_slice(b"\r\n");
     Step::Send(chunk)
 }
 
-pub(crate) fn end() -> Step {
+/// The end of an answer in chunks.
+pub fn end() -> Step {
     Step::Send(b"0\r\n\r\n".to_vec())
 }
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// The request line and the headers, in lower case.
-    pub(crate) head: String,
-    pub(crate) body: String,
+    pub head: String,
+    /// The body.
+    pub body: String,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
     requests: Vec<Request>,
     connections: usize,
@@ -98,32 +117,39 @@ struct Seen {
 }
 
 /// The server. Dropping it ends it.
-pub(crate) struct Server {
-    pub(crate) base_url: String,
+#[derive(Debug)]
+pub struct LoopbackServer {
+    base_url: String,
     seen: Arc<Mutex<Seen>>,
     client_left: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Server {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Server {
+impl LoopbackServer {
     /// A server that gives one answer after the other, the last one for ever.
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    ///
+    /// # Panics
+    /// If there is no loopback to listen on.
+    pub async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port of the loopback");
+        let address = listener.local_addr().expect("its address");
         let seen = Arc::new(Mutex::new(Seen::default()));
         let client_left = Arc::new(Notify::new());
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
         let (seen_by, left_by) = (Arc::clone(&seen), Arc::clone(&client_left));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                stream.set_nodelay(true).unwrap();
-                seen_by.lock().unwrap().connections += 1;
+                // Nothing depends on it but the test's speed.
+                let _ = stream.set_nodelay(true);
+                lock(&seen_by).connections += 1;
                 let (answers, seen, left) = (
                     Arc::clone(&answers),
                     Arc::clone(&seen_by),
@@ -131,7 +157,7 @@ impl Server {
                 );
                 tokio::spawn(async move {
                     serve(stream, &answers, &seen).await;
-                    seen.lock().unwrap().left += 1;
+                    lock(&seen).left += 1;
                     left.notify_one();
                 });
             }
@@ -144,18 +170,25 @@ impl Server {
         }
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
-        self.seen.lock().unwrap().requests.clone()
+    /// Where the API begins: with `/v1`.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
     }
 
-    pub(crate) fn connections(&self) -> usize {
-        self.seen.lock().unwrap().connections
+    /// The requests that came, oldest first.
+    pub fn requests(&self) -> Vec<Request> {
+        lock(&self.seen).requests.clone()
+    }
+
+    /// How many connections were made.
+    pub fn connections(&self) -> usize {
+        lock(&self.seen).connections
     }
 
     /// Waits until a connection has ended.
-    pub(crate) async fn connection_ended(&self) {
+    pub async fn connection_ended(&self) {
         loop {
-            if self.seen.lock().unwrap().left > 0 {
+            if lock(&self.seen).left > 0 {
                 return;
             }
             self.client_left.notified().await;
@@ -165,9 +198,9 @@ impl Server {
 
 async fn serve(mut stream: TcpStream, answers: &Mutex<VecDeque<Answer>>, seen: &Mutex<Seen>) {
     while let Some(request) = read_request(&mut stream).await {
-        seen.lock().unwrap().requests.push(request);
+        lock(&seen).requests.push(request);
         let answer = {
-            let mut answers = answers.lock().unwrap();
+            let mut answers = lock(&answers);
             match answers.len() {
                 0 | 1 => answers.front().cloned(),
                 _ => answers.pop_front(),
@@ -176,7 +209,8 @@ async fn serve(mut stream: TcpStream, answers: &Mutex<VecDeque<Answer>>, seen: &
         let Some(answer) = answer else { return };
         for step in answer.steps {
             if matches!(step, Step::Reset) {
-                stream.set_zero_linger().unwrap();
+                // Without it the connection ends, if not by a reset.
+                let _ = stream.set_zero_linger();
                 return;
             }
             if !take_step(&mut stream, step).await {
@@ -229,7 +263,7 @@ async fn take_step(stream: &mut TcpStream, step: Step) -> bool {
 }
 
 /// Reads a request; `None` at the connection's end.
-pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<Request> {
+pub async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<Request> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -239,18 +273,16 @@ pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Optio
             return None;
         }
     };
-    let head = String::from_utf8(bytes[..head_end].to_vec())
-        .unwrap()
-        .to_lowercase();
+    let head = String::from_utf8_lossy(&bytes[..head_end]).to_lowercase();
     let length: usize = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length:"))
-        .map_or(0, |length| length.trim().parse().unwrap());
+        .map_or(Some(0), |length| length.trim().parse().ok())?;
     while bytes.len() < head_end + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
-    let body = String::from_utf8(bytes[head_end..].to_vec()).unwrap();
+    let body = String::from_utf8_lossy(&bytes[head_end..]).into_owned();
     Some(Request { head, body })
 }

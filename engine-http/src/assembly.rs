@@ -81,6 +81,9 @@ pub struct OpenCalls {
     calls: Vec<OpenCall>,
     /// Which call stands in a slot.
     places: HashMap<usize, usize>,
+    /// How many there were before the answer began anew. They were shown, and
+    /// their numbers aren't used again.
+    earlier: usize,
 }
 
 impl OpenCalls {
@@ -92,7 +95,7 @@ impl OpenCalls {
             self.calls.push(OpenCall::default());
         }
         (
-            u32::try_from(place).unwrap_or(u32::MAX),
+            u32::try_from(self.earlier + place).unwrap_or(u32::MAX),
             &mut self.calls[place],
         )
     }
@@ -115,6 +118,13 @@ impl OpenCalls {
     /// Whether the answer was cut off within a call.
     pub fn cut_off(&self) -> bool {
         self.calls.iter().any(OpenCall::is_cut_off)
+    }
+
+    /// Begins anew, without any call.
+    pub fn restart(&mut self) {
+        self.earlier += self.calls.len();
+        self.calls.clear();
+        self.places.clear();
     }
 
     /// Takes the call of a slot out.

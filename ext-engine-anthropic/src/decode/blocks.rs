@@ -306,7 +306,7 @@ impl Blocks {
         self.blocks.clear();
         self.by_index.clear();
         self.first_open = 0;
-        self.calls = OpenCalls::default();
+        self.calls.restart();
         self.order.restart(events);
     }
 }

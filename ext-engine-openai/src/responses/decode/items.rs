@@ -47,6 +47,8 @@ pub(super) struct Slot {
     pub(super) kind: Kind,
     index: Option<u64>,
     id: Option<String>,
+    /// It was told of, and not just of pieces of it.
+    added: bool,
     pub(super) done: bool,
     /// What was told of its text.
     pub(super) text: String,
@@ -109,10 +111,13 @@ impl Items {
     pub(super) fn added(&mut self, kind: Kind, index: Option<u64>, id: Option<&str>) -> usize {
         let same = |slot: &usize| {
             let slot = &self.slots[*slot];
-            !slot.done && slot.is(id) && slot.index == index
+            let again = slot.id.is_some() && slot.id.as_deref() == id;
+            !slot.done && slot.is(id) && slot.index == index && (again || !slot.added)
         };
         let found = self.find(kind, index, id).filter(same);
-        found.unwrap_or_else(|| self.add(kind, index, id))
+        let slot = found.unwrap_or_else(|| self.add(kind, index, id));
+        self.slots[slot].added = true;
+        slot
     }
 
     /// A new item.
@@ -122,6 +127,7 @@ impl Items {
             kind,
             index,
             id: id.map(str::to_owned),
+            added: false,
             done: false,
             text: String::new(),
             part: None,

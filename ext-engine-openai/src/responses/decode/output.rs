@@ -57,14 +57,14 @@ impl Output {
         let item = Item::read(raw)?;
         let kind = Kind::of(&item.r#type.and_then(raw::string).unwrap_or_default());
         let own_id = item.id.and_then(raw::string).filter(|id| !id.is_empty());
-        let id = own_id.or(id);
+        let call_id = item.call_id.and_then(raw::string);
+        let id = own_id.or(id).or_else(|| call_id.clone());
         let mut slot = match done {
             true => self.items.of_piece(kind, index, id.as_deref()),
             false => self.items.added(kind, index, id.as_deref()),
         };
         if self.items.slot(slot).done {
             // Told twice, or another one under the same index.
-            let call_id = item.call_id.and_then(raw::string);
             let is_known = kind == Kind::Call
                 && self
                     .calls
@@ -340,7 +340,7 @@ impl Output {
     /// Begins the answer anew.
     pub(super) fn restart(&mut self, events: &mut Vec<EngineEvent>) {
         self.items = Items::default();
-        self.calls = OpenCalls::default();
+        self.calls.restart();
         self.refusal.clear();
         self.order.restart(events);
     }

@@ -50,6 +50,32 @@ pub trait AnswerDecoder: Send + 'static {
     fn progress(&self) -> u64;
 }
 
+impl AnswerDecoder for Box<dyn AnswerDecoder> {
+    fn push(&mut self, bytes: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
+        (**self).push(bytes, events)
+    }
+
+    fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
+        (**self).finish(events)
+    }
+
+    fn whole(&mut self, body: &[u8], events: &mut Vec<EngineEvent>) -> Result<()> {
+        (**self).whole(body, events)
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn has_ended(&self) -> bool {
+        (**self).has_ended()
+    }
+
+    fn progress(&self) -> u64 {
+        (**self).progress()
+    }
+}
+
 /// How long the end of the connection is waited for once the server has said
 /// that nothing follows. It frees the connection for the next request.
 const GRACE: Duration = Duration::from_millis(250);

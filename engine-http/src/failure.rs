@@ -68,6 +68,14 @@ pub fn from_stream(error: &Value) -> Option<Error> {
     Some(classify(refusal.status, &refusal, &said, message, None))
 }
 
+/// As [`from_stream`], of the data of an event that is called an error: a text
+/// that is no JSON is what it says.
+pub fn from_event(data: &[u8]) -> Option<Error> {
+    let said = serde_json::from_slice(data)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(data).into_owned()));
+    from_stream(&said)
+}
+
 fn classify(
     status: Option<u16>,
     refusal: &Refusal,

@@ -1,8 +1,6 @@
 //! The engine.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use haft_api::{
     EngineRequest, EngineStream, Error, ErrorKind, ExtensionId, InferenceEngine, ModelInfo,
@@ -11,13 +9,12 @@ use haft_api::{
 use haft_engine_http::tool_names::ToolNames;
 use haft_engine_http::{ModelList, Transport};
 
-use crate::config::ChatConfig;
-use crate::decode::ChatDecoder;
-use crate::encode::{EncodeSettings, encode};
+use crate::config::OpenAiConfig;
 use crate::models;
 use crate::provider::Provider;
+use crate::wire::Encoder;
 
-/// An engine over one server that speaks Chat Completions.
+/// An engine over one server that speaks Chat Completions or Responses.
 ///
 /// Other engines that bring such a server of their own are built on it.
 ///
@@ -28,71 +25,50 @@ use crate::provider::Provider;
 /// ```no_run
 /// # async fn example() -> haft_api::Result<()> {
 /// use haft_api::{ExtensionId, InferenceEngine};
-/// use haft_ext_engine_openai::{ChatConfig, ChatEngine};
+/// use haft_ext_engine_openai::{OpenAiConfig, OpenAiEngine};
 ///
-/// let mut config = ChatConfig::new("http://127.0.0.1:8080/v1");
+/// let mut config = OpenAiConfig::new("http://127.0.0.1:8080/v1");
 /// config.model = Some("qwen".to_owned());
-/// let engine = ChatEngine::new(ExtensionId::new("local")?, config)?;
+/// let engine = OpenAiEngine::new(ExtensionId::new("local")?, config)?;
 /// println!("{:?}", engine.readiness().await);
 /// # Ok(()) }
 /// ```
-pub struct ChatEngine {
+pub struct OpenAiEngine {
     id: ExtensionId,
-    config: ChatConfig,
+    config: OpenAiConfig,
     transport: Transport,
-    encode: Arc<EncodeSettings>,
+    encoder: Encoder,
     listed: ModelList,
 }
 
-impl fmt::Debug for ChatEngine {
+impl fmt::Debug for OpenAiEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatEngine")
+        f.debug_struct("OpenAiEngine")
             .field("id", &self.id)
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
 }
 
-impl ChatEngine {
+impl OpenAiEngine {
     /// An engine of this id. Does no I/O.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
-    pub fn new(id: ExtensionId, config: ChatConfig) -> Result<Self> {
+    pub fn new(id: ExtensionId, config: OpenAiConfig) -> Result<Self> {
         let (transport, provider) = transport(&config).map_err(|e| e.context("engine", &id))?;
-        let mut extra_body = config.extra_body.clone();
-        if provider.refuses_stream_options() {
-            extra_body
-                .entry("stream_options")
-                .or_insert(serde_json::Value::Null);
-        }
-        let max_tokens_field = match &config.max_tokens_field {
-            Some(field) => Cow::Owned(field.clone()),
-            None => Cow::Borrowed(provider.max_tokens_field()),
-        };
-        let reasoning_field = match &config.reasoning_field {
-            Some(field) if field.is_empty() => None,
-            Some(field) => Some(Cow::Owned(field.clone())),
-            None => provider.reasoning_field().map(Cow::Borrowed),
-        };
-        let encode = Arc::new(EncodeSettings {
-            provider: transport.host().to_owned(),
-            max_tokens_field,
-            reasoning_field,
-            short_call_ids: provider.wants_short_call_ids(),
-            extra_body,
-        });
+        let encoder = Encoder::new(&config, provider, transport.host());
         Ok(Self {
             id,
             config,
             transport,
-            encode,
+            encoder,
             listed: ModelList::default(),
         })
     }
 
     /// The settings it was made with.
-    pub fn config(&self) -> &ChatConfig {
+    pub fn config(&self) -> &OpenAiConfig {
         &self.config
     }
 
@@ -105,7 +81,7 @@ impl ChatEngine {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for options that JSON can't carry.
     pub fn body(&self, request: &EngineRequest, model: &str) -> Result<Vec<u8>> {
-        Ok(encode(request, model, &self.encode)?.body)
+        self.encoder.body(request, model)
     }
 
     fn describe(
@@ -151,7 +127,7 @@ impl ChatEngine {
 }
 
 #[async_trait]
-impl InferenceEngine for ChatEngine {
+impl InferenceEngine for OpenAiEngine {
     fn id(&self) -> &ExtensionId {
         &self.id
     }
@@ -222,7 +198,7 @@ impl InferenceEngine for ChatEngine {
             let body = self.body(&request, &model)?;
             // Its items may be large, and the answer takes its time.
             drop(request);
-            Ok((body, ChatDecoder::new(names, &self.encode.provider)))
+            Ok((body, self.encoder.decoder(names)))
         };
         self.transport
             .stream_turn(prepare, self.describe("stream_turn"))
@@ -231,7 +207,7 @@ impl InferenceEngine for ChatEngine {
 }
 
 /// The way to the server, and who is behind it.
-fn transport(config: &ChatConfig) -> Result<(Transport, Provider)> {
+fn transport(config: &OpenAiConfig) -> Result<(Transport, Provider)> {
     config.check()?;
     let mut server = config.server();
     let provider = Provider::of(&server.host());

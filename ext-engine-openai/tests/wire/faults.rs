@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use haft_api::ErrorKind;
 
-use crate::server::{Answer, Step, chunk, end, head};
 use crate::{DONE, HELLO, STOP, engine, round, with};
+use haft_testkit::loopback::{Answer, Step, chunk, end, head};
 
 #[tokio::test]
 async fn a_rate_limit_says_when_to_return() {

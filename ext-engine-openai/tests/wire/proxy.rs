@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::server::{Answer, Server};
 use crate::tls::{serve_tls, trusted};
 use crate::{DONE, HELLO, STOP, engine, round};
+use haft_testkit::loopback::{Answer, LoopbackServer};
 
 /// `user` and `pass word`, as a header has them and as a URL has them.
 const LOGIN: &str = "proxy-authorization: basic dxnlcjpwyxnzihdvcmq=\r\n";
@@ -156,8 +156,8 @@ async fn an_encrypted_connection_goes_through_a_tunnel() {
 #[tokio::test]
 async fn a_plain_request_tells_the_proxy_the_whole_url() {
     let proxy = Proxy::start(Rule::Forward).await;
-    let server = Server::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
-    let url = format!("{}?q=1", server.base_url);
+    let server = LoopbackServer::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
+    let url = format!("{}?q=1", server.base_url());
     let through = engine(&url, |config| config.proxy = proxy.url(IN_URL));
     for _ in 0..2 {
         round(&through).await.ends("hello");
@@ -170,7 +170,7 @@ async fn a_plain_request_tells_the_proxy_the_whole_url() {
         head.starts_with(&format!("post {target} http/1.1\r\n")),
         "{head}"
     );
-    let host = server.base_url.trim_start_matches("http://");
+    let host = server.base_url().trim_start_matches("http://");
     let host = host.trim_end_matches("/v1");
     assert!(head.contains(&format!("host: {host}\r\n")), "{head}");
     assert!(head.contains(LOGIN), "{head}");
@@ -245,8 +245,8 @@ async fn the_environments_proxy_is_used_where_the_setting_says_so() {
         round(&through).await.ends("hello");
         return;
     }
-    let server = Server::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
-    let host = server.base_url.trim_start_matches("http://");
+    let server = LoopbackServer::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
+    let host = server.base_url().trim_start_matches("http://");
     let host = host.trim_end_matches("/v1").to_owned();
     let proxy = Proxy::start(Rule::Resolve(host)).await;
     let name = std::thread::current().name().unwrap().to_owned();

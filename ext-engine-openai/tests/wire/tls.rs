@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use haft_api::ErrorKind;
-use haft_ext_engine_openai::ChatConfig;
+use haft_ext_engine_openai::OpenAiConfig;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -14,8 +14,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
-use crate::server::read_request;
 use crate::{DONE, HELLO, Heard, STOP, engine, round};
+use haft_testkit::loopback::read_request;
 
 fn beside(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -81,12 +81,12 @@ pub(crate) async fn serve_tls() -> TlsServer {
 }
 
 /// Makes the authority known.
-pub(crate) fn trusted(config: &mut ChatConfig) {
+pub(crate) fn trusted(config: &mut OpenAiConfig) {
     config.ca_file = Some(beside("ca.pem"));
 }
 
 /// A round with such a server.
-async fn with_tls(change: impl FnOnce(&mut ChatConfig)) -> Heard {
+async fn with_tls(change: impl FnOnce(&mut OpenAiConfig)) -> Heard {
     let server = serve_tls().await;
     round(&engine(&server.base_url, change)).await
 }

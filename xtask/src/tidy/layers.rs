@@ -68,7 +68,7 @@ impl Role {
             Self::Extension => (&[Api, Engines], &[Testkit]),
             Self::Cli => (&[Api, Plugin, Core, Import, Extension], &[Testkit]),
             Self::Tests | Self::Bench => (
-                &[Api, Testkit, Plugin, Core, Import, Extension, Cli],
+                &[Api, Testkit, Plugin, Core, Import, Engines, Extension, Cli],
                 &[],
             ),
             Self::Xtask => (&[], &[]),

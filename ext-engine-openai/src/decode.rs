@@ -201,7 +201,7 @@ impl Answer {
         if let Some(usage) = chunk.usage() {
             self.usage = Some(usage);
         }
-        for choice in chunk.choices.into_iter().flatten().flatten() {
+        for choice in chunk.choices.into_iter().flat_map(|few| few.0).flatten() {
             self.take_choice(choice, events)?;
         }
         Ok(())

@@ -42,6 +42,8 @@ const READINESS_TIME: Duration = Duration::from_secs(1);
 /// A server, and how to reach it. Connections are kept and used again.
 pub struct Transport {
     endpoint: Endpoint,
+    /// The base URL as it may be shown.
+    shown: Arc<str>,
     server: ServerConfig,
     /// Those of the settings.
     headers: HeaderMap,
@@ -96,6 +98,7 @@ impl Transport {
         let turn = turn?.with(&own, &headers);
         Ok(Self {
             endpoint,
+            shown: shown(&server.base_url).into(),
             server,
             headers,
             defaults,
@@ -123,7 +126,7 @@ impl Transport {
         engine: &ExtensionId,
         operation: &'static str,
     ) -> impl Fn(Error) -> Error + Send + 'static + use<> {
-        let (engine, url) = (engine.clone(), shown(&self.server.base_url));
+        let (engine, url) = (engine.clone(), Arc::clone(&self.shown));
         move |error: Error| {
             let error = error.operation(operation).context("engine", &engine);
             match error.context_value("url") {
@@ -250,7 +253,7 @@ impl Transport {
         if let Some(reason) = self.missing_key() {
             return Readiness::Unavailable { reason };
         }
-        let url = shown(&self.server.base_url);
+        let url = &self.shown;
         let reason = match tokio::time::timeout(READINESS_TIME, self.get("models")).await {
             Ok(Ok(_)) => return Readiness::Ready,
             Ok(Err(e)) if e.kind() == ErrorKind::NotFound => return Readiness::Ready,
@@ -282,7 +285,7 @@ impl Transport {
             return Ok(response);
         }
         let unauthorised = response.status() == StatusCode::UNAUTHORIZED;
-        let error = refused(response, self.proxy.as_ref())
+        let error = Box::pin(refused(response, self.proxy.as_ref()))
             .await
             .context("url", &target.shown);
         if unauthorised && !self.has_own_authorization() && matches!(self.api_key(), Ok(None)) {
@@ -306,7 +309,8 @@ impl Transport {
             }
         }
         let request = self.request(target, body)?;
-        let connected = self.connector()?.connect().await;
+        // Boxed, for it is large and rare: every request would carry its room.
+        let connected = Box::pin(self.connector()?.connect()).await;
         let mut connection = connected.map_err(|e| {
             unconnected(&e, self.server.connect_timeout_ms, self.proxy.as_ref()).source(e)
         })?;

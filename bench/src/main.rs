@@ -20,7 +20,9 @@ mod hand_written;
 mod item_json;
 mod list;
 mod load;
+mod one_file;
 mod parallel;
+mod plugin;
 mod process;
 mod rounds;
 
@@ -118,6 +120,30 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "an item of 4 KiB as JSON, beside a copy of the same bytes",
         budgets: &[Budget::CpuRatio(100.0)],
         set_up: item_json::to_json,
+    },
+    Benchmark {
+        name: "plugin-tool-call",
+        about: "a call of a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(2_500))],
+        set_up: plugin::tool_call_pair,
+    },
+    Benchmark {
+        name: "plugin-text-delta",
+        about: "a piece of text of an engine in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(600))],
+        set_up: plugin::text_delta,
+    },
+    Benchmark {
+        name: "plugin-file",
+        about: "a mebibyte of the host's file, read by a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_micros(100))],
+        set_up: plugin::file,
+    },
+    Benchmark {
+        name: "plugin-load",
+        about: "loading a shared object that the system hasn't loaded yet, beside reading it",
+        budgets: &[Budget::Cpu(Duration::from_millis(2))],
+        set_up: plugin::loading,
     },
 ];
 

@@ -22,7 +22,9 @@ mod item_json;
 mod list;
 mod load;
 mod lua;
+mod one_file;
 mod parallel;
+mod plugin;
 mod process;
 mod rounds;
 
@@ -240,6 +242,30 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "the longest pause (p99.9) of work in a heap of 88 MB, beside the incremental collector",
         budgets: &[Budget::Wall(Duration::from_millis(1))],
         set_up: lua::pauses,
+    },
+    Benchmark {
+        name: "plugin-tool-call",
+        about: "a call of a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(2_500))],
+        set_up: plugin::tool_call_pair,
+    },
+    Benchmark {
+        name: "plugin-text-delta",
+        about: "a piece of text of an engine in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(600))],
+        set_up: plugin::text_delta,
+    },
+    Benchmark {
+        name: "plugin-file",
+        about: "a mebibyte of the host's file, read by a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_micros(100))],
+        set_up: plugin::file,
+    },
+    Benchmark {
+        name: "plugin-load",
+        about: "loading a shared object that the system hasn't loaded yet, beside reading it",
+        budgets: &[Budget::Cpu(Duration::from_millis(2))],
+        set_up: plugin::loading,
     },
 ];
 

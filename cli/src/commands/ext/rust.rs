@@ -102,7 +102,7 @@ fn type_name(name: &str) -> String {
         let (first, rest) = word.split_at(1);
         first.to_ascii_uppercase() + rest
     });
-    words.collect()
+    words.chain(["Extension".to_owned()]).collect()
 }
 
 fn fill(template: &str, name: &str) -> String {
@@ -139,7 +139,7 @@ mod tests {
         ] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
-        assert_eq!(type_name("my-2nd-tool"), "My2ndTool");
+        assert_eq!(type_name("my-2nd-tool"), "My2ndToolExtension");
     }
 
     #[test]

@@ -212,7 +212,11 @@ impl Scheduler {
             let Some(scheduler) = scheduler.upgrade() else {
                 return;
             };
-            let answer = answer.unwrap_or_else(|panic| Err(scheduler.note_panic(&*panic)));
+            let answer = answer.unwrap_or_else(|panic| {
+                let text = panic_text(&*panic);
+                scheduler.doom_waiting(id, number, &text);
+                Err(text)
+            });
             scheduler.answer(id, number, answer);
         });
         *task.running.borrow_mut() = Some(handle.abort_handle());
@@ -229,10 +233,19 @@ impl Scheduler {
         }
     }
 
+    /// What a task waited for panicked: it can't end well.
+    fn doom_waiting(&self, id: u64, number: u64, text: &str) {
+        let tasks = self.tasks.borrow();
+        if let Some(task) = tasks.get(&id).filter(|t| t.operation.get() == number) {
+            let failure = Failure::new(FailureKind::Panic, text);
+            task.doom.borrow_mut().get_or_insert(failure);
+        }
+    }
+
     /// Keeps a panic of the host, so that the running task can't end well, and
     /// returns the words for it.
     pub(crate) fn note_panic(&self, panic: &(dyn Any + Send)) -> String {
-        let text = format!("the host {}", panic_message(panic));
+        let text = panic_text(panic);
         *self.panic.borrow_mut() = Some(text.clone());
         text
     }
@@ -388,4 +401,8 @@ impl Scheduler {
         let doom = current.as_ref()?.doom.borrow();
         doom.as_ref().map(|failure| failure.message.clone())
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    format!("the host {}", panic_message(panic))
 }

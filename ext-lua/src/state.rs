@@ -466,3 +466,6 @@ fn answer(lua: &Lua, outcome: Result<MultiValue, String>) -> mlua::Result<MultiV
         Err(message) => (false, message).into_lua_multi(lua),
     }
 }
+
+#[cfg(test)]
+mod tests;

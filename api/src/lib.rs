@@ -73,8 +73,9 @@ pub use record::{Diagnostic, DiagnosticCode, NewRecord, Record};
 pub use runner::{
     Binding, CommandOutcome, CommandRequest, Destination, DirEntry, Ending, FileData, FileKind,
     FileMetadata, Isolation, Lease, LeaseRequest, ListOptions, Listing, ProcessChunk, ProcessRead,
-    ProcessSpec, PtySize, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession, RemoteRunnerSessionExt,
-    Resumed, RunnerCapabilities, SessionState, Signal, WriteMode, WriteOptions,
+    ProcessSpec, PtySize, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession,
+    RemoteRunnerSessionExt, Resumed, RunnerCapabilities, SessionState, Signal, WriteMode,
+    WriteOptions,
 };
 pub use source::{BatchCall, BatchOutcomes, ToolSource};
 pub use store::{

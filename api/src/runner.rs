@@ -23,8 +23,7 @@ pub use file::{
     WriteOptions,
 };
 pub use process::{
-    CommandOutcome, CommandRequest, Ending, ProcessChunk, ProcessRead, ProcessSpec, PtySize,
-    Signal,
+    CommandOutcome, CommandRequest, Ending, ProcessChunk, ProcessRead, ProcessSpec, PtySize, Signal,
 };
 
 /// Where a thread's side effects should happen: a provider and its settings.
@@ -144,9 +143,7 @@ pub struct RunnerCapabilities {
 
 /// By what commands are kept apart from the machine they run on, from the least
 /// to the most. It tells how, not what: that is in the other fields.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Isolation {

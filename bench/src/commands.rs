@@ -60,11 +60,17 @@ impl Place {
     }
 
     fn session(&self) -> Result<Arc<dyn RemoteRunnerSession>> {
-        Ok(self.tokio.block_on(self.runner.create(self.binding.clone()))?)
+        Ok(self
+            .tokio
+            .block_on(self.runner.create(self.binding.clone()))?)
     }
 }
 
-async fn run(session: &dyn RemoteRunnerSession, number: usize, request: CommandRequest) -> Result<Ending> {
+async fn run(
+    session: &dyn RemoteRunnerSession,
+    number: usize,
+    request: CommandRequest,
+) -> Result<Ending> {
     let id = ProcessId::new(format!("bench-{number}"))?;
     let outcome = session.run_command(id, request, &NoOutput).await?;
     match outcome.skipped_bytes {
@@ -169,7 +175,12 @@ pub(crate) fn limited() -> Result<Pair> {
                             ran.map_err(|e| e.to_string())
                         });
                     }
-                    match all.join_all().await.into_iter().find(|ran| *ran != Ok(Ending::TimedOut)) {
+                    match all
+                        .join_all()
+                        .await
+                        .into_iter()
+                        .find(|ran| *ran != Ok(Ending::TimedOut))
+                    {
                         None => Ok(()),
                         Some(other) => Err(format!("a command ended so: {other:?}").into()),
                     }

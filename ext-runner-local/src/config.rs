@@ -173,7 +173,10 @@ impl LocalConfig {
         let unrooted = |path: &String| !(path.starts_with('/') || path.starts_with("~/"));
         for (key, paths) in [("read", &self.read), ("hide", &self.hide)] {
             if paths.iter().any(unrooted) {
-                return refuse(key, "must hold absolute paths, or such that begin with `~/`");
+                return refuse(
+                    key,
+                    "must hold absolute paths, or such that begin with `~/`",
+                );
             }
         }
         self.limits.check()?;

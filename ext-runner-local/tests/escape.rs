@@ -49,24 +49,60 @@ const LINES: &[(&str, &[Mode], &str)] = &[
     ("move out", BOTH, "echo x > inner && mv inner OUTSIDE/new"),
     ("move in", BOTH, "mv OUTSIDE/target stolen"),
     ("link in", BOTH, "ln OUTSIDE/secret stolen && cat stolen"),
-    ("write by a symbolic link", BOTH, "ln -s OUTSIDE/target way && echo x > way"),
-    ("read by a symbolic link", BOTH, "ln -s OUTSIDE/secret way && cat way"),
+    (
+        "write by a symbolic link",
+        BOTH,
+        "ln -s OUTSIDE/target way && echo x > way",
+    ),
+    (
+        "read by a symbolic link",
+        BOTH,
+        "ln -s OUTSIDE/secret way && cat way",
+    ),
     ("read outside", BOTH, "cat OUTSIDE/secret"),
-    ("read by the root of a process", BOTH, "cat /proc/1/root/OUTSIDE/secret"),
-    ("read by the root of the host", BOTH, "cat /proc/HOST/root/OUTSIDE/secret"),
+    (
+        "read by the root of a process",
+        BOTH,
+        "cat /proc/1/root/OUTSIDE/secret",
+    ),
+    (
+        "read by the root of the host",
+        BOTH,
+        "cat /proc/HOST/root/OUTSIDE/secret",
+    ),
     ("list outside", BOTH, "ls OUTSIDE"),
-    ("read the host's environment", BOTH, "cat /proc/HOST/environ"),
-    ("read the first process's environment", BOTH, "cat /proc/1/environ"),
+    (
+        "read the host's environment",
+        BOTH,
+        "cat /proc/HOST/environ",
+    ),
+    (
+        "read the first process's environment",
+        BOTH,
+        "cat /proc/1/environ",
+    ),
     ("read the host's memory", BOTH, "head -c1 /proc/HOST/mem"),
     ("kill the host's process", BOTH, "kill -9 HOST"),
     ("stop the host's process", BOTH, "kill -STOP HOST"),
     ("change a mode outside", VIEW, "chmod 777 OUTSIDE/target"),
-    ("change a time outside", VIEW, "touch -d 2001-01-01 OUTSIDE/target"),
+    (
+        "change a time outside",
+        VIEW,
+        "touch -d 2001-01-01 OUTSIDE/target",
+    ),
     ("change the system's mode", VIEW, "chmod 777 /etc/passwd"),
-    ("change the system's time", VIEW, "touch -c -d 2001-01-01 /etc/passwd"),
+    (
+        "change the system's time",
+        VIEW,
+        "touch -c -d 2001-01-01 /etc/passwd",
+    ),
     ("look outside", VIEW, "stat OUTSIDE/secret"),
     ("go outside", BOTH, "cd OUTSIDE && ls && cat secret"),
-    ("read a disk", BOTH, "f=$(find /dev -type b 2>/dev/null | head -n1); head -c1 \"${f:-/dev/sda}\""),
+    (
+        "read a disk",
+        BOTH,
+        "f=$(find /dev -type b 2>/dev/null | head -n1); head -c1 \"${f:-/dev/sda}\"",
+    ),
     ("make a device", BOTH, "mknod disk b 8 0"),
     ("tune the kernel", BOTH, "echo 1 > /proc/sys/kernel/panic"),
     ("mount", BOTH, "mount -t tmpfs none ."),
@@ -117,7 +153,10 @@ impl Hostile {
             std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap()
         };
         Self {
-            host: std::process::Command::new("sleep").arg("600").spawn().unwrap(),
+            host: std::process::Command::new("sleep")
+                .arg("600")
+                .spawn()
+                .unwrap(),
             port: TcpListener::bind("127.0.0.1:0").unwrap(),
             _socket: UnixListener::bind(outside.join("socket")).unwrap(),
             _abstract: UnixListener::bind_addr(&address).unwrap(),
@@ -163,7 +202,10 @@ impl Hostile {
             .collect();
         names.sort();
         assert_eq!(names, ["folder", "secret", "socket", "target"], "{what}");
-        assert!(self.host.try_wait().unwrap().is_none(), "{what}: it was killed");
+        assert!(
+            self.host.try_wait().unwrap().is_none(),
+            "{what}: it was killed"
+        );
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.host.id())).unwrap();
         assert!(!stat.contains(") T "), "{what}: it was stopped");
     }
@@ -229,7 +271,12 @@ async fn hostile_system_calls_are_refused() {
 #[tokio::test]
 async fn the_acts_succeed_unconfined() {
     let hostile = Hostile::new(Mode::Supervised).await;
-    for act in ["ptrace", "host's port", "host's socket", "host's abstract socket"] {
+    for act in [
+        "ptrace",
+        "host's port",
+        "host's socket",
+        "host's abstract socket",
+    ] {
         let (outcome, kept) = hostile.act(act).await;
         assert!(outcome.ending.is_success(), "{act}: {}", kept.stderr());
     }
@@ -270,7 +317,10 @@ async fn what_is_allowed_works() {
         ] {
             let (outcome, kept) = place.shell(line).await;
             let text = kept.stderr();
-            assert!(outcome.ending.is_success(), "{mode:?}: {line}: {outcome:?} {text}");
+            assert!(
+                outcome.ending.is_success(),
+                "{mode:?}: {line}: {outcome:?} {text}"
+            );
         }
     }
 }
@@ -317,7 +367,13 @@ async fn a_granted_network_is_the_network_alone() {
         hostile.place.session = runner.create(binding).await.unwrap();
         let (outcome, kept) = hostile.act("host's port").await;
         assert!(outcome.ending.is_success(), "{mode:?}: {}", kept.stderr());
-        for act in ["io_uring", "ptrace", "mount", "raw socket", "host's abstract socket"] {
+        for act in [
+            "io_uring",
+            "ptrace",
+            "mount",
+            "raw socket",
+            "host's abstract socket",
+        ] {
             check_refused(mode, act, hostile.act(act).await);
         }
         check_refused(mode, "write", hostile.line("echo x > OUTSIDE/new").await);
@@ -337,7 +393,11 @@ async fn without_a_sandbox_nothing_runs_that_requires_one() {
     assert!(!can.processes && !can.confines_writes);
     let request = CommandRequest::shell("echo ran > ran");
     let sink = Kept::default();
-    let error = place.session.run_command(id(), request, &sink).await.unwrap_err();
+    let error = place
+        .session
+        .run_command(id(), request, &sink)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let text = error.to_string();
     for word in ["supervise_if_asked", "sandbox = \"prefer\"", "[runner]"] {
@@ -352,7 +412,9 @@ async fn without_a_sandbox_nothing_runs_that_requires_one() {
 /// Not a test of its own: what [`Hostile::act`] has a confined command do.
 #[test]
 fn an_act() {
-    let Ok(act) = std::env::var("ACT") else { return };
+    let Ok(act) = std::env::var("ACT") else {
+        return;
+    };
     if let Err(e) = acts::perform(&act) {
         writeln!(io::stderr(), "{act}: {e}").unwrap();
         std::process::exit(1);
@@ -373,7 +435,10 @@ mod acts {
         let outside = PathBuf::from(variable("ACT_OUTSIDE"));
         match act {
             "io_uring" => call(libc::SYS_io_uring_setup, [1, 0, 0, 0, 0]),
-            "ptrace" => call(libc::SYS_ptrace, [i64::from(libc::PTRACE_SEIZE), host, 0, 0, 0]),
+            "ptrace" => call(
+                libc::SYS_ptrace,
+                [i64::from(libc::PTRACE_SEIZE), host, 0, 0, 0],
+            ),
             "process memory" => call(libc::SYS_process_vm_readv, [host, 0, 0, 0, 0]),
             "mount" => call(libc::SYS_mount, [0, 0, 0, 0, 0]),
             "new mount interface" => call(libc::SYS_fsopen, [0, 0, 0, 0, 0]),

@@ -20,13 +20,22 @@ async fn processor_time_is_limited() {
     for mode in available(&MODES).await {
         let place = Place::with(limited(mode, |limits| limits.cpu_seconds = Some(1))).await;
         for (line, ending) in [
-            ("exec sh -c 'while :; do :; done'", Ending::Signalled { signal: 24 }),
-            ("sh -c 'while :; do :; done'; exit $?", Ending::Exited { code: 152 }),
+            (
+                "exec sh -c 'while :; do :; done'",
+                Ending::Signalled { signal: 24 },
+            ),
+            (
+                "sh -c 'while :; do :; done'; exit $?",
+                Ending::Exited { code: 152 },
+            ),
         ] {
             let (outcome, kept) = place.shell(line).await;
             assert_eq!(outcome.ending, ending, "{mode:?}: {line}");
             let text = kept.stderr();
-            assert!(text.contains("limit of 1 seconds of processor time"), "{text}");
+            assert!(
+                text.contains("limit of 1 seconds of processor time"),
+                "{text}"
+            );
             assert!(text.contains("limits.cpu_seconds"), "{text}");
         }
     }
@@ -38,8 +47,15 @@ async fn the_size_of_files_is_limited() {
         let place = Place::with(limited(mode, |limits| limits.file_bytes = Some(4096))).await;
         let (outcome, kept) = place.shell("exec head -c 10000 /dev/zero > big").await;
         assert_eq!(outcome.ending, Ending::Signalled { signal: 25 }, "{mode:?}");
-        assert!(kept.stderr().contains("limits.file_bytes"), "{}", kept.stderr());
-        assert_eq!(std::fs::metadata(place.root.join("big")).unwrap().len(), 4096);
+        assert!(
+            kept.stderr().contains("limits.file_bytes"),
+            "{}",
+            kept.stderr()
+        );
+        assert_eq!(
+            std::fs::metadata(place.root.join("big")).unwrap().len(),
+            4096
+        );
         let (outcome, _) = place.shell("head -c 4096 /dev/zero > fits").await;
         assert!(outcome.ending.is_success());
     }
@@ -65,9 +81,15 @@ async fn memory_is_limited() {
         assert!(!outcome.ending.is_success(), "{mode:?}: {outcome:?}");
         assert!(!kept.stdout().contains("200000000"), "{mode:?}");
         if outcome.ending == Ending::OutOfMemory {
-            assert!(kept.stderr().contains("limits.memory_bytes"), "{}", kept.stderr());
+            assert!(
+                kept.stderr().contains("limits.memory_bytes"),
+                "{}",
+                kept.stderr()
+            );
         }
-        let (outcome, _) = place.shell("x=$(head -c 1000000 /dev/zero | tr '\\0' x)").await;
+        let (outcome, _) = place
+            .shell("x=$(head -c 1000000 /dev/zero | tr '\\0' x)")
+            .await;
         assert!(outcome.ending.is_success(), "{mode:?}");
     }
 }
@@ -105,7 +127,10 @@ fn limits_that_would_let_nothing_run_are_refused() {
         assert!(text.contains(key), "{text}");
     };
     check(|limits| limits.cpu_seconds = Some(0), "limits.cpu_seconds");
-    check(|limits| limits.memory_bytes = Some(9), "limits.memory_bytes");
+    check(
+        |limits| limits.memory_bytes = Some(9),
+        "limits.memory_bytes",
+    );
     check(|limits| limits.processes = Some(1), "limits.processes");
     check(|limits| limits.file_bytes = Some(0), "limits.file_bytes");
     check(|limits| limits.open_files = Some(3), "limits.open_files");

@@ -9,7 +9,7 @@ use haft_api::{
     CommandRequest, Ending, ErrorKind, NoOutput, OutputChannel, ProcessRead, ProcessSpec,
     RemoteRunnerSession, RemoteRunnerSessionExt as _, Signal,
 };
-use support::{available, Kept, Mode, Place, config, id};
+use support::{Kept, Mode, Place, available, config, id};
 
 const MODES: [Mode; 4] = [
     Mode::Confined,

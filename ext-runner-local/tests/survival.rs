@@ -9,7 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use haft_api::{CommandRequest, Ending, NoOutput, ProcessSpec, RemoteRunnerSessionExt as _};
-use support::{available, Mode, Place, alive, assert_dead, config, id, marker, until};
+use support::{Mode, Place, alive, assert_dead, available, config, id, marker, until};
 
 const MODES: [Mode; 4] = [
     Mode::Confined,

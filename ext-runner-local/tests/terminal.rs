@@ -22,7 +22,11 @@ async fn read_until(place: &Place, spec: &ProcessSpec, word: &str) -> (String, O
     let mut after = None;
     let reading = async {
         loop {
-            let read = place.session.read_process(&spec.id, after, 1 << 16, 5000).await.unwrap();
+            let read = place
+                .session
+                .read_process(&spec.id, after, 1 << 16, 5000)
+                .await
+                .unwrap();
             for chunk in &read.chunks {
                 after = Some(chunk.seq);
                 text.push_str(&String::from_utf8_lossy(&chunk.bytes));
@@ -64,7 +68,9 @@ async fn it_is_a_terminal_of_the_size_that_was_asked_for() {
 async fn it_can_be_resized_and_typed_at() {
     for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
-        let spec = spec("trap 'stty size' WINCH; echo ready; while read x; do echo \"<$x>\"; done; echo over");
+        let spec = spec(
+            "trap 'stty size' WINCH; echo ready; while read x; do echo \"<$x>\"; done; echo over",
+        );
         let session = &place.session;
         session.start_process(spec.clone()).await.unwrap();
         read_until(&place, &spec, "ready").await;
@@ -73,7 +79,10 @@ async fn it_can_be_resized_and_typed_at() {
             columns: 100,
         };
         session.resize_pty(&spec.id, size).await.unwrap();
-        session.write_stdin(&spec.id, Some(b"typed\n".to_vec())).await.unwrap();
+        session
+            .write_stdin(&spec.id, Some(b"typed\n".to_vec()))
+            .await
+            .unwrap();
         let (text, _) = read_until(&place, &spec, "<typed>").await;
         assert!(text.contains("30 100"), "{mode:?}: {text:?}");
         session.write_stdin(&spec.id, None).await.unwrap();
@@ -91,10 +100,17 @@ async fn control_c_interrupts_what_is_in_the_foreground() {
         let spec = spec("echo ready; exec sleep 60");
         place.session.start_process(spec.clone()).await.unwrap();
         read_until(&place, &spec, "ready").await;
-        place.session.write_stdin(&spec.id, Some(vec![3])).await.unwrap();
+        place
+            .session
+            .write_stdin(&spec.id, Some(vec![3]))
+            .await
+            .unwrap();
         let (_, ending) = read_until(&place, &spec, "never").await;
         assert!(
-            matches!(ending, Some(Ending::Signalled { signal: 2 } | Ending::Exited { code: 130 })),
+            matches!(
+                ending,
+                Some(Ending::Signalled { signal: 2 } | Ending::Exited { code: 130 })
+            ),
             "{mode:?}: {ending:?}"
         );
     }

@@ -10,7 +10,8 @@ use super::message::{Message, MessageRef};
 use super::server::{Reply, Request, Served};
 use super::wire::{
     ChunkData, ListDirArgs, Nothing, PathArgs, PortArgs, ProcessArgs, ReadFileArgs, ReadFileData,
-    ReadProcessArgs, ReadProcessData, ResizeArgs, SessionData, SignalArgs, StartArgs, StdinArgs, WriteFileArgs,
+    ReadProcessArgs, ReadProcessData, ResizeArgs, SessionData, SignalArgs, StartArgs, StdinArgs,
+    WriteFileArgs,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::ProcessId;

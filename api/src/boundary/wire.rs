@@ -20,8 +20,8 @@ use crate::item::{Item, Part, ToolCall};
 use crate::policy::PolicyRequest;
 use crate::record::NewRecord;
 use crate::runner::{
-    Binding, Destination, Ending, FileMetadata, LeaseRequest, ListOptions, ProcessSpec,
-    PtySize, ReadOptions, RunnerCapabilities, SessionState, Signal, WriteOptions,
+    Binding, Destination, Ending, FileMetadata, LeaseRequest, ListOptions, ProcessSpec, PtySize,
+    ReadOptions, RunnerCapabilities, SessionState, Signal, WriteOptions,
 };
 use crate::store::{
     Appended, Durability, MetadataPatch, NewThread, ReadRange, StoreCapabilities, StoreOptions,

@@ -65,7 +65,11 @@ impl Runner {
     /// show them something.
     pub(crate) fn loosened(&self) -> Option<&'static str> {
         // `require` can only tighten, and so can a network that is off.
-        if self.sandbox.as_ref().is_some_and(|sandbox| sandbox != "require") {
+        if self
+            .sandbox
+            .as_ref()
+            .is_some_and(|sandbox| sandbox != "require")
+        {
             return Some("runner.sandbox");
         }
         if self.network == Some(true) {
@@ -92,7 +96,12 @@ impl Runner {
         set("network", self.network.map(Value::from));
         set("read", self.read.map(Value::from));
         set("hide", self.hide.map(Value::from));
-        set("limits", Some(self.limits).filter(|limits| !limits.is_empty()).map(Value::from));
+        set(
+            "limits",
+            Some(self.limits)
+                .filter(|limits| !limits.is_empty())
+                .map(Value::from),
+        );
         settings
     }
 }

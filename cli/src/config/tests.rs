@@ -133,7 +133,12 @@ fn a_runner_is_a_name_or_a_table_of_what_commands_may_do() {
     };
     check("runner = 'x'", "", "x", "{}");
     check("[runner]\nid = 'x'", "", "x", "{}");
-    check("[runner]\nsandbox = 'off'", "", "local", r#"{"sandbox": "off"}"#);
+    check(
+        "[runner]\nsandbox = 'off'",
+        "",
+        "local",
+        r#"{"sandbox": "off"}"#,
+    );
     // A workspace's own word counts where it is the stricter one.
     check(
         "[runner]\nsandbox = 'off'\nnetwork = true\nread = ['/x']",
@@ -238,7 +243,10 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
         "[ext.runner-local]\nsupervisor = '/x'",
         &["`ext.runner-local.supervisor`"],
     );
-    check("[runner]\nsandbox = 'off'", &["`runner.sandbox`", "tighten"]);
+    check(
+        "[runner]\nsandbox = 'off'",
+        &["`runner.sandbox`", "tighten"],
+    );
     check("[runner]\nsandbox = 'prefer'", &["`runner.sandbox`"]);
     check("[runner]\nnetwork = true", &["`runner.network`"]);
     check("[runner]\nread = ['/']", &["`runner.read`"]);

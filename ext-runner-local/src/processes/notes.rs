@@ -7,10 +7,30 @@ use crate::supervisor::Met;
 /// A line for each.
 pub(crate) fn of_limits(met: Met, limits: &Limits) -> Vec<String> {
     let each = [
-        (met.cpu, limits.cpu_seconds, "cpu_seconds", "seconds of processor time"),
-        (met.memory, limits.memory_bytes, "memory_bytes", "bytes of memory"),
-        (met.processes, limits.processes, "processes", "processes at a time"),
-        (met.file_size, limits.file_bytes, "file_bytes", "bytes in a file"),
+        (
+            met.cpu,
+            limits.cpu_seconds,
+            "cpu_seconds",
+            "seconds of processor time",
+        ),
+        (
+            met.memory,
+            limits.memory_bytes,
+            "memory_bytes",
+            "bytes of memory",
+        ),
+        (
+            met.processes,
+            limits.processes,
+            "processes",
+            "processes at a time",
+        ),
+        (
+            met.file_size,
+            limits.file_bytes,
+            "file_bytes",
+            "bytes in a file",
+        ),
     ];
     let told = |(met, limit, key, what): (bool, Option<u64>, &str, &str)| {
         let limit = limit.filter(|_| met)?;

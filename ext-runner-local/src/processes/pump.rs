@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::process::{Cause, Process};
-use crate::config::Limits;
 use super::tree::TreeEvent;
+use crate::config::Limits;
 
 /// Most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;

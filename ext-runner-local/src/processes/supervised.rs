@@ -60,7 +60,12 @@ pub(crate) async fn start(keeper: &Keeper, command: Command) -> io::Result<Start
             // Reading and writing share one waiting mode.
             rustix::io::ioctl_fionbio(&ours, true)?;
             let streams = Streams::one(pipe::Receiver::from_owned_fd_unchecked(ours)?);
-            (streams, theirs.try_clone()?, theirs.try_clone()?, Some(theirs))
+            (
+                streams,
+                theirs.try_clone()?,
+                theirs.try_clone()?,
+                Some(theirs),
+            )
         }
         None => {
             let (out_reader, out_writer) = io::pipe()?;
@@ -72,7 +77,9 @@ pub(crate) async fn start(keeper: &Keeper, command: Command) -> io::Result<Start
             (streams, out_writer.into(), err_writer.into(), command.stdin)
         }
     };
-    keeper.start(theirs.as_fd(), theirs_out.as_fd(), theirs_err.as_fd()).await?;
+    keeper
+        .start(theirs.as_fd(), theirs_out.as_fd(), theirs_err.as_fd())
+        .await?;
     drop((theirs, theirs_out, theirs_err));
     match send_launch(&ours, &encoded, stdin.as_ref().map(|stdin| stdin.as_fd())) {
         // It is gone already: whoever watches it finds out.

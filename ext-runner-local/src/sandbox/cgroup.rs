@@ -60,7 +60,13 @@ impl Cgroups {
         groups
     }
 
-    fn make(&mut self, place: &Place, controller: &str, limit: u64, name: &str) -> io::Result<File> {
+    fn make(
+        &mut self,
+        place: &Place,
+        controller: &str,
+        limit: u64,
+        name: &str,
+    ) -> io::Result<File> {
         if !place.unified && !place.controllers.iter().any(|c| c == controller) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -88,13 +94,19 @@ impl Cgroups {
         if made.is_ok() && controller == "memory" {
             // Or the limit would only push memory out to disk. Not everywhere.
             let _ = fs::write(folder.join("memory.swap.max"), "0");
-            let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), limit.to_string());
+            let _ = fs::write(
+                folder.join("memory.memsw.limit_in_bytes"),
+                limit.to_string(),
+            );
         }
         made
     }
 
     pub(crate) fn controllers(&self) -> Vec<String> {
-        let names = [("memory", self.limits_memory()), ("pids", self.limits_processes())];
+        let names = [
+            ("memory", self.limits_memory()),
+            ("pids", self.limits_processes()),
+        ];
         let held = names.iter().filter(|(_, held)| *held);
         held.map(|(name, _)| (*name).to_owned()).collect()
     }
@@ -110,7 +122,10 @@ impl Cgroups {
     /// What the system has counted for all of the session.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            oom_kills: self.memory.as_ref().map_or(0, |file| count(file, "oom_kill")),
+            oom_kills: self
+                .memory
+                .as_ref()
+                .map_or(0, |file| count(file, "oom_kill")),
             refused_processes: self.pids.as_ref().map_or(0, |file| count(file, "max")),
         }
     }
@@ -149,7 +164,9 @@ fn count(file: &File, key: &str) -> u64 {
         return 0;
     };
     let text = String::from_utf8_lossy(&text[..length]).into_owned();
-    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    let mut values = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(key)?.trim().parse().ok());
     values.next().unwrap_or(0)
 }
 
@@ -168,7 +185,12 @@ fn places(own: &str, mounts: &str) -> Vec<Place> {
             let (kind, options) = (kind.next()?, kind.nth(1)?);
             let ours = match unified {
                 true => kind == "cgroup2",
-                false => kind == "cgroup" && controllers.split(',').all(|c| options.split(',').any(|o| o == c)),
+                false => {
+                    kind == "cgroup"
+                        && controllers
+                            .split(',')
+                            .all(|c| options.split(',').any(|o| o == c))
+                }
             };
             let mut mount = mount.split(' ').skip(3);
             let (root, point) = (mount.next()?, mount.next()?);

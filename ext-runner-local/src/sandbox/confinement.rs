@@ -39,7 +39,11 @@ impl Confinement {
             cgroup: cgroups.controllers(),
             ..Achieved::default()
         };
-        if let Some(Isolated::Inside { own_network, missing }) = isolated {
+        if let Some(Isolated::Inside {
+            own_network,
+            missing,
+        }) = isolated
+        {
             achieved.namespaces = true;
             achieved.own_network = *own_network;
             achieved.missing.extend(missing.iter().cloned());
@@ -138,7 +142,10 @@ fn walls(profile: &Profile, achieved: &mut Achieved) -> io::Result<Option<Walls>
     };
     let (read, write) = match achieved.namespaces {
         // The view shows what may be read, and nothing else.
-        true => (vec!["/".into()], vec![profile.workspace.clone(), "/tmp".into()]),
+        true => (
+            vec!["/".into()],
+            vec![profile.workspace.clone(), "/tmp".into()],
+        ),
         false => {
             let mut read = profile.read.clone();
             read.push("/proc".into());

@@ -71,7 +71,8 @@ pub(super) fn prepare(rules: &Rules) -> io::Result<RulesetCreated> {
     // Of what a later version handles, nothing is forbidden unknowingly.
     let all = AccessFs::from_all(ABI::V6);
     let read = AccessFs::from_read(ABI::V6);
-    let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let devices =
+        AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)
@@ -93,7 +94,10 @@ pub(super) fn prepare(rules: &Rules) -> io::Result<RulesetCreated> {
         .map_err(refused)?
         .add_rules(path_beneath_rules(DEVICES, devices))
         .map_err(refused)?
-        .add_rules(path_beneath_rules(own(terminals, rules), devices | AccessFs::ReadDir))
+        .add_rules(path_beneath_rules(
+            own(terminals, rules),
+            devices | AccessFs::ReadDir,
+        ))
         .map_err(refused)?
         .add_rules(path_beneath_rules(own(shared, rules), all & !special()))
         .map_err(refused)

@@ -84,7 +84,10 @@ fn reason(first: u8, told: &mut PipeReader) -> io::Error {
 fn map_users(child: Pid) -> io::Result<()> {
     let file = |name: &str| format!("/proc/{}/{name}", child.as_raw_nonzero());
     let (users, groups) = if privileges::may_map_users() {
-        (identity("/proc/self/uid_map")?, identity("/proc/self/gid_map")?)
+        (
+            identity("/proc/self/uid_map")?,
+            identity("/proc/self/gid_map")?,
+        )
     } else {
         std::fs::write(file("setgroups"), "deny")?;
         let one = |id: u32| format!("{id} {id} 1");
@@ -108,10 +111,8 @@ fn identity(own: &str) -> io::Result<String> {
 }
 
 fn enter(profile: &Profile, tell: &mut PipeWriter, go: &mut PipeReader) -> io::Result<Isolated> {
-    let all = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC;
+    let all =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     let mut missing = Vec::new();
     let own_network = !profile.network && unshare(all | UnshareFlags::NEWNET).is_ok();
     if !own_network {
@@ -150,13 +151,12 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 fn explain(what: &str, error: &io::Error) -> io::Error {
-    let hint = match std::fs::read_to_string(
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-    ) {
-        Ok(value) if value.trim() == "1" => {
-            "; kernel.apparmor_restrict_unprivileged_userns is 1"
-        }
-        _ => "",
-    };
+    let hint =
+        match std::fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
+            Ok(value) if value.trim() == "1" => {
+                "; kernel.apparmor_restrict_unprivileged_userns is 1"
+            }
+            _ => "",
+        };
     io::Error::other(format!("{what} ({error}{hint})"))
 }

@@ -92,7 +92,12 @@ pub(crate) fn readable(config: &LocalConfig, env: &[Variable], roots: &[PathBuf]
         let folders = std::env::split_paths(path).filter(|p| p.is_absolute());
         all.extend(folders.filter(|p| p.parent().is_some() && Some(p) != home.as_ref()));
     }
-    all.extend(config.read.iter().filter_map(|path| expand(path, home.as_deref())));
+    all.extend(
+        config
+            .read
+            .iter()
+            .filter_map(|path| expand(path, home.as_deref())),
+    );
     all.extend(roots.iter().cloned());
     all.retain(|path| path.symlink_metadata().is_ok());
     all.sort();
@@ -111,7 +116,10 @@ pub(crate) fn hidden(config: &LocalConfig) -> Vec<PathBuf> {
         .filter_map(|path| expand(path, home.as_deref()))
         .filter_map(|path| path.canonicalize().ok())
         .collect();
-    let host_keys = std::fs::read_dir("/etc/ssh").into_iter().flatten().flatten();
+    let host_keys = std::fs::read_dir("/etc/ssh")
+        .into_iter()
+        .flatten()
+        .flatten();
     all.extend(host_keys.map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("ssh_host_") && name.ends_with("_key")

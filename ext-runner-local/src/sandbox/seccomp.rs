@@ -9,7 +9,7 @@ use std::io;
 
 use libc::{
     AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET,
-    CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, EPERM, ENOSYS,
+    CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, ENOSYS, EPERM,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -160,7 +160,11 @@ fn rule(all: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Bac
 }
 
 #[allow(clippy::useless_conversion)] // Not as wide everywhere.
-fn insert(rules: &mut BTreeMap<i64, Vec<SeccompRule>>, call: libc::c_long, matching: Vec<SeccompRule>) {
+fn insert(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+    call: libc::c_long,
+    matching: Vec<SeccompRule>,
+) {
     let call = i64::from(call);
     if let Some(offset) = SECOND_INTERFACE {
         rules.insert(call | offset, matching.clone());

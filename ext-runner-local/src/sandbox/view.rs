@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{create_dir_all, write};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::CWD;
@@ -114,8 +114,11 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
     ours.add(profile.named.as_deref().unwrap_or(&profile.workspace));
     plan.links.extend(ours.links);
 
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|e| told("mounts can't be made private", e))?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(|e| told("mounts can't be made private", e))?;
     // All are taken hold of before anything is covered.
     let mut mounts: BTreeMap<PathBuf, OwnedFd> = BTreeMap::new();
     for path in plan.outermost() {
@@ -127,9 +130,17 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
             mounts.insert(path.to_owned(), tree);
         }
     }
-    mounts.insert(TEMP.into(), hold(&profile.temp).map_err(|e| at(&profile.temp, e))?);
+    mounts.insert(
+        TEMP.into(),
+        hold(&profile.temp).map_err(|e| at(&profile.temp, e))?,
+    );
     let workspace = &profile.workspace;
-    mounts.insert(workspace.clone(), hold(workspace).map_err(|e| at(workspace, e))?);
+    let before = workspace.metadata().map_err(|e| at(workspace, e))?;
+    let before = (before.dev(), before.ino());
+    mounts.insert(
+        workspace.clone(),
+        hold(workspace).map_err(|e| at(workspace, e))?,
+    );
     for device in DEVICES {
         if let Ok(tree) = hold(Path::new(device)) {
             mounts.insert(device.into(), tree);
@@ -164,6 +175,11 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
     rustix::process::pivot_root(".", ".").map_err(|e| told("the root can't be changed", e))?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;
+    let now = workspace.metadata().map_err(|e| at(workspace, e))?;
+    if (now.dev(), now.ino()) != before {
+        let message = "it lies where commands have a place of their own";
+        return Err(at(workspace, io::Error::other(message)));
+    }
     Ok(protect(workspace))
 }
 
@@ -221,7 +237,11 @@ fn hide(profile: &Profile, root: &Path, shown: &[&Path]) -> io::Result<()> {
     let own_temp = profile.workspace != Path::new(TEMP);
     let of_host = |path: &&&Path| !(own_temp && **path == Path::new(TEMP));
     for path in &profile.hide {
-        if !shown.iter().filter(of_host).any(|shown| path.starts_with(shown)) {
+        if !shown
+            .iter()
+            .filter(of_host)
+            .any(|shown| path.starts_with(shown))
+        {
             continue;
         }
         let target = root.join(path.strip_prefix("/").unwrap_or(path));
@@ -287,7 +307,12 @@ fn kept_flags(options: &str) -> MountFlags {
 /// Blanks and the like stand as a backslash and three octal digits.
 fn unescape(text: &str) -> String {
     let mut plain = text.to_owned();
-    for (escaped, character) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
+    for (escaped, character) in [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ] {
         plain = plain.replace(escaped, character);
     }
     plain
@@ -313,7 +338,11 @@ fn new_mount(kind: &str, options: &[(&str, &str)]) -> io::Result<OwnedFd> {
         "devpts" => MountAttrFlags::MOUNT_ATTR_NOSUID,
         _ => attributes,
     };
-    Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    Ok(fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 fn place(tree: &OwnedFd, target: &Path) -> io::Result<()> {

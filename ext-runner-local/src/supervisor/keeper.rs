@@ -58,7 +58,11 @@ fn run() -> io::Result<()> {
         )));
     }
     let profile = receive_profile(&mut host)?;
-    let name = profile.temp.file_name().unwrap_or_default().to_string_lossy();
+    let name = profile
+        .temp
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let cgroups = Cgroups::enter(&profile.limits, &name);
     let outcome = guard(&profile, host, &cgroups);
     if !matches!(outcome, Ok(Side::Inside)) {
@@ -121,7 +125,10 @@ fn receive_profile(host: &mut UnixStream) -> io::Result<Profile> {
     host.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > MOST_PROFILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no profile came"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "no profile came",
+        ));
     }
     let mut bytes = vec![0; length];
     host.read_exact(&mut bytes)?;
@@ -198,7 +205,9 @@ impl Keeper {
             Err(Errno::INTR) => return Ok(false),
             Err(e) => return Err(e.into()),
         }
-        let asked = watched.last().is_some_and(|last| !last.revents().is_empty());
+        let asked = watched
+            .last()
+            .is_some_and(|last| !last.revents().is_empty());
         Ok(asked && host.is_some())
     }
 

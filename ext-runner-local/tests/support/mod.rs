@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use haft_api::{
-    Binding, CommandOutcome, CommandRequest, Destination, DestinationId, ExtensionId,
-    Isolation, OutputChannel, OutputSink, ProcessId, RemoteRunnerProvider, RemoteRunnerSession,
+    Binding, CommandOutcome, CommandRequest, Destination, DestinationId, ExtensionId, Isolation,
+    OutputChannel, OutputSink, ProcessId, RemoteRunnerProvider, RemoteRunnerSession,
     RemoteRunnerSessionExt as _, Result, raw_json,
 };
 use haft_ext_runner_local::{LocalConfig, LocalRunner, Sandbox};

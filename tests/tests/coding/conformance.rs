@@ -63,9 +63,7 @@ async fn local(parent: Arc<tempfile::TempDir>) -> Result<Arc<dyn RemoteRunnerSes
     // runner's own tests' business.
     let mut config = LocalConfig::default();
     config.sandbox = Sandbox::Off;
-    LocalRunner::new(config)?
-        .create(binding)
-        .await
+    LocalRunner::new(config)?.create(binding).await
 }
 
 haft_testkit::tool_conformance!(in_folders);

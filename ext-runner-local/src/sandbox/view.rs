@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{create_dir_all, write};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::CWD;
@@ -135,6 +135,8 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
         hold(&profile.temp).map_err(|e| at(&profile.temp, e))?,
     );
     let workspace = &profile.workspace;
+    let before = workspace.metadata().map_err(|e| at(workspace, e))?;
+    let before = (before.dev(), before.ino());
     mounts.insert(
         workspace.clone(),
         hold(workspace).map_err(|e| at(workspace, e))?,
@@ -173,6 +175,11 @@ pub(super) fn enter(profile: &Profile) -> io::Result<Vec<String>> {
     rustix::process::pivot_root(".", ".").map_err(|e| told("the root can't be changed", e))?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;
+    let now = workspace.metadata().map_err(|e| at(workspace, e))?;
+    if (now.dev(), now.ino()) != before {
+        let message = "it lies where commands have a place of their own";
+        return Err(at(workspace, io::Error::other(message)));
+    }
     Ok(protect(workspace))
 }
 

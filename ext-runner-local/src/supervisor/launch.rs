@@ -60,9 +60,9 @@ pub(super) fn start(
     Ok(child.id())
 }
 
-/// Where a program without a path stands, by the command's own `PATH`. Given a
-/// path the library starts it in the cheaper of its two ways. What isn't found
-/// is left to it, and to the error it makes of that.
+/// Where a program without a path stands, by the command's own `PATH`. A folder
+/// that can't be looked into holds none. What isn't found is left to the library,
+/// and to the error it makes of that.
 fn find(program: &OsStr, env: &[(OsString, OsString)]) -> PathBuf {
     let named = Path::new(program);
     if program.as_bytes().contains(&b'/') {

@@ -57,7 +57,7 @@ impl Bench {
             read_roots: Vec::new(),
         };
         let mut config = LocalConfig::default();
-        config.sandbox = Sandbox::Off;
+        config.sandbox = Sandbox::Prefer;
         let runner = LocalRunner::new(config).unwrap();
         Self {
             session: runner.create(binding).await.unwrap(),

@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn a_schema_that_begins_with_a_reference_or_a_choice_is_made_flat() {
         let check = |schema: &str, expected: Value| {
-            let flat = parameters(&raw(schema));
+            let given = raw(schema);
+            let flat = parameters(&given);
             let flat: Value = serde_json::from_str(flat.get()).unwrap();
             assert_eq!(flat, expected, "{schema}");
         };

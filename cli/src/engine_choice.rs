@@ -56,6 +56,8 @@ pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outco
         if environment.has(remote.api_key) && !named {
             settings.set(remote.extension, "api_key_env", remote.api_key);
         }
+        // A library reads no environment; a command does, as all others do.
+        settings.set_default(remote.extension, "proxy", "environment");
     }
     if cfg!(feature = "engine-local") {
         let home = settings.home.to_string_lossy().into_owned();

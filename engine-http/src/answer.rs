@@ -1,16 +1,19 @@
 //! An answer that is being received.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream;
 use haft_api::{EngineEvent, EngineStream, Error, ErrorKind, Result};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use tokio::time::Instant;
+use http::header::CONTENT_TYPE;
+use tokio::time::{Instant, Sleep};
 
 use crate::failure;
 use crate::sse::MAX_EVENT_BYTES;
-use crate::transport::Response;
+use crate::transport::{Response, encoding};
 
 /// Makes events of an answer's bytes. It does no I/O.
 pub trait AnswerDecoder: Send + 'static {
@@ -115,19 +118,17 @@ impl Form {
 /// [`ErrorKind::Corrupt`] for what no model server sends: a page of a proxy or a
 /// portal, or compressed bytes that weren't asked for. The page is quoted.
 pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
-    let header = |response: &Response, name| {
-        let value = response.headers().get(name)?.to_str().ok()?;
-        Some(value.split(';').next()?.trim().to_ascii_lowercase())
-    };
-    if let Some(encoding) =
-        header(response, CONTENT_ENCODING).filter(|e| !e.is_empty() && e != "identity")
-    {
+    if let Some(encoding) = encoding(response.headers()) {
         return Err(Error::new(
             ErrorKind::Corrupt,
             format!("the server answered in `{encoding}` encoding, which wasn't asked for"),
         ));
     }
-    match header(response, CONTENT_TYPE).as_deref() {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| {
+        let value = value.to_str().ok()?.split(';').next()?;
+        Some(value.trim().to_ascii_lowercase())
+    });
+    match content_type.as_deref() {
         // Some servers and many proxies name it wrongly, or not at all.
         None
         | Some(
@@ -153,6 +154,42 @@ pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
     }
 }
 
+/// A timer that is set anew only when it must be: a limit that moves on with
+/// every piece would cost more than the piece.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Timer {
+    fn new(until: Instant) -> Self {
+        Self {
+            sleep: Box::pin(tokio::time::sleep_until(until)),
+        }
+    }
+
+    /// What comes of a future until then; `None` if nothing does.
+    async fn limit<T>(&mut self, until: Instant, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        if self.sleep.deadline() > until {
+            self.sleep.as_mut().reset(until);
+        }
+        poll_fn(|context| {
+            if let Poll::Ready(outcome) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(outcome));
+            }
+            while self.sleep.as_mut().poll(context).is_ready() {
+                if Instant::now() >= until {
+                    return Poll::Ready(None);
+                }
+                // It was set for an earlier piece.
+                self.sleep.as_mut().reset(until);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
 /// An answer's state between two of its events.
 struct Answer<A, D> {
     /// Dropping it closes the connection.
@@ -166,6 +203,7 @@ struct Answer<A, D> {
     failed: Option<Error>,
     idle: Duration,
     silent_since: Instant,
+    timer: Timer,
     /// An event was handed out, and whoever has it may take their time with it.
     handed_out: bool,
     /// Until when the connection's end is waited for, once all was said.
@@ -190,6 +228,7 @@ pub(crate) fn receive(
         failed: None,
         idle,
         silent_since: asked_at,
+        timer: Timer::new(asked_at + idle),
         handed_out: false,
         closes: None,
         describe,
@@ -239,17 +278,17 @@ impl<A: AnswerDecoder, D: Fn(Error) -> Error> Answer<A, D> {
             self.idle
         };
         let until = self.closes.unwrap_or(self.silent_since + patience);
-        let piece = tokio::time::timeout_at(until, response.chunk()).await;
+        let piece = self.timer.limit(until, response.chunk()).await;
         let progress = self.decoder.progress();
         let mut events = Vec::new();
         let outcome = match piece {
-            Ok(Ok(Some(bytes))) => self.take(&bytes, &mut events),
-            Ok(Ok(None)) => self.end(&mut events),
+            Some(Ok(Some(bytes))) => self.take(&bytes, &mut events),
+            Some(Ok(None)) => self.end(&mut events),
             // Once all was said it doesn't matter how the connection ends.
-            Ok(Err(_)) if self.closes.is_some() => self.end(&mut events),
-            Err(_) if ended => self.end(&mut events),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(silent(self.idle)),
+            Some(Err(_)) if self.closes.is_some() => self.end(&mut events),
+            None if ended => self.end(&mut events),
+            Some(Err(error)) => Err(error),
+            None => Err(silent(self.idle)),
         };
         if self.decoder.progress() != progress {
             self.silent_since = Instant::now();

@@ -1,7 +1,7 @@
 //! A server's URLs.
 
 use haft_api::{Error, ErrorKind, Result};
-use reqwest::Url;
+use url::Url;
 
 /// The URLs under a base URL. They may hold secrets, so it can't be printed.
 #[derive(Clone)]
@@ -47,6 +47,19 @@ impl Endpoint {
     /// The server's host.
     pub(crate) fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()
+    }
+
+    /// The base URL itself.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The server's host, and its port where that isn't the usual one.
+    pub(crate) fn authority(&self) -> String {
+        match self.base.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
     }
 
     /// Whether connections are encrypted.

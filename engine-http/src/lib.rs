@@ -39,6 +39,6 @@ mod transport;
 pub use answer::AnswerDecoder;
 pub use endpoint::shown;
 pub use models::{ModelList, ModelSettings};
-pub use server::{KeyHeader, ServerConfig};
+pub use server::{KeyHeader, PROXY_OF_ENVIRONMENT, ServerConfig};
 pub use sse::{EventTooLarge, MAX_EVENT_BYTES, SseDecoder, SseEvent};
 pub use transport::{Response, Transport};

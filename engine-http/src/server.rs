@@ -50,11 +50,18 @@ pub struct ServerConfig {
     /// Milliseconds that the model may say nothing: from the request until its
     /// first event, and between two events; at most a day.
     pub idle_timeout_ms: u64,
-    /// A proxy's URL.
+    /// A proxy's URL (`http://user:password@host:port`; it may be `https`), or
+    /// [`PROXY_OF_ENVIRONMENT`]. By default, and where it is empty, there is
+    /// none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
 }
+
+/// What [`ServerConfig::proxy`] is to say for the proxy that `HTTPS_PROXY`,
+/// `HTTP_PROXY` and `ALL_PROXY` name, but for the hosts in `NO_PROXY` and those
+/// of this machine. The variables may be written in lower case, too.
+pub const PROXY_OF_ENVIRONMENT: &str = "environment";
 
 /// The header that carries a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,31 +1,40 @@
-//! The way to the server: connections, and what can go wrong with them.
+//! The way to the server: requests and their answers.
 
-use std::error::Error as StdError;
 use std::fmt;
-use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft_api::{EngineStream, Error, ErrorKind, ExtensionId, Readiness, Result};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    LOCATION,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, USER_AGENT,
 };
-use http::{Method, StatusCode};
-use reqwest::{Client, Url};
+use http::{Method, Request, StatusCode, Uri};
+use hyper::body::Bytes;
 use tokio::time::Instant;
+use url::{Position, Url};
 
 use crate::answer::{AnswerDecoder, check_head, receive, silent};
 use crate::endpoint::{Endpoint, shown};
-use crate::failure;
 use crate::server::{KeyHeader, ServerConfig};
+use connect::Connector;
+use connection::Outgoing;
+use pool::Pool;
+use problem::{broken, is_of_a_closed_connection, refused, unconnected};
+use proxy::{Proxy, basic_authorization};
 
+mod connect;
+mod connection;
+mod pool;
+mod problem;
+mod proxy;
 mod response;
 mod tls;
 
+pub(crate) use problem::encoding;
 pub use response::Response;
 
-const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
+const AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// How long a server may take to say whether it is there.
 const READINESS_TIME: Duration = Duration::from_secs(1);
@@ -33,10 +42,28 @@ const READINESS_TIME: Duration = Duration::from_secs(1);
 /// A server, and how to reach it. Connections are kept and used again.
 pub struct Transport {
     endpoint: Endpoint,
+    /// The base URL as it may be shown.
+    shown: Arc<str>,
     server: ServerConfig,
     /// Those of the settings.
     headers: HeaderMap,
-    client: OnceLock<Client>,
+    /// What the headers of every request begin with.
+    defaults: HeaderMap,
+    proxy: Option<Proxy>,
+    turn: Target,
+    connector: OnceLock<Connector>,
+    pool: Arc<Pool>,
+}
+
+/// What is asked for.
+struct Target {
+    method: Method,
+    /// As it stands in a request.
+    uri: Uri,
+    /// As it may be shown.
+    shown: String,
+    /// All but the key.
+    headers: HeaderMap,
 }
 
 impl fmt::Debug for Transport {
@@ -56,14 +83,29 @@ impl Transport {
         server.check_times()?;
         let endpoint = Endpoint::new(&server.base_url, server.turn_path)?;
         let headers = headers(&server)?;
-        if let Some(proxy) = &server.proxy {
-            parse_proxy(proxy)?;
-        }
+        let proxy = match &server.proxy {
+            Some(setting) => {
+                Proxy::of_setting(setting, endpoint.base(), |name| std::env::var(name).ok())?
+            }
+            None => None,
+        };
+        let defaults = defaults(&server, &endpoint, proxy.as_ref())?;
+        let own = [
+            (CONTENT_TYPE, "application/json"),
+            (ACCEPT, "text/event-stream, application/json"),
+        ];
+        let turn = Target::new(Method::POST, endpoint.turn(), proxy.as_ref(), &defaults);
+        let turn = turn?.with(&own, &headers);
         Ok(Self {
             endpoint,
+            shown: shown(&server.base_url).into(),
             server,
             headers,
-            client: OnceLock::new(),
+            defaults,
+            proxy,
+            turn,
+            connector: OnceLock::new(),
+            pool: Arc::default(),
         })
     }
 
@@ -84,7 +126,7 @@ impl Transport {
         engine: &ExtensionId,
         operation: &'static str,
     ) -> impl Fn(Error) -> Error + Send + 'static + use<> {
-        let (engine, url) = (engine.clone(), shown(&self.server.base_url));
+        let (engine, url) = (engine.clone(), Arc::clone(&self.shown));
         move |error: Error| {
             let error = error.operation(operation).context("engine", &engine);
             match error.context_value("url") {
@@ -94,28 +136,17 @@ impl Transport {
         }
     }
 
-    fn client(&self) -> Result<&Client> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
+    fn connector(&self) -> Result<&Connector> {
+        if let Some(connector) = self.connector.get() {
+            return Ok(connector);
         }
-        let mut builder = Client::builder()
-            .tls_backend_preconfigured(tls::config(
-                self.server.ca_file.as_deref(),
-                self.endpoint.is_https(),
-            )?)
-            .user_agent(USER_AGENT)
-            .connect_timeout(Duration::from_millis(self.server.connect_timeout_ms))
-            .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true)
-            // Proxies come from the settings alone.
-            .no_proxy();
-        if let Some(proxy) = &self.server.proxy {
-            builder = builder.proxy(parse_proxy(proxy)?);
-        }
-        let client = builder.build().map_err(|e| {
-            Error::new(ErrorKind::Unexpected, "the HTTP client can't be made").source(e)
-        })?;
-        Ok(self.client.get_or_init(|| client))
+        let connector = Connector::new(
+            &self.endpoint,
+            self.proxy.as_ref(),
+            self.server.ca_file.as_deref(),
+            Duration::from_millis(self.server.connect_timeout_ms),
+        )?;
+        Ok(self.connector.get_or_init(|| connector))
     }
 
     /// The key, if one is set.
@@ -158,12 +189,13 @@ impl Transport {
         }
     }
 
-    /// A request's headers. Those of the settings win over all others.
-    fn request_headers(&self, own: &[(HeaderName, &'static str)]) -> Result<HeaderMap> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.server.wire_headers {
-            headers.insert(*name, HeaderValue::from_static(value));
-        }
+    /// A request, with the key unless the settings' headers say who asks.
+    fn request(&self, target: &Target, body: Bytes) -> Result<Request<Outgoing>> {
+        let mut request = Request::new(Outgoing::new(body));
+        *request.method_mut() = target.method.clone();
+        *request.uri_mut() = target.uri.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&target.headers);
         if let Some(key) = self.api_key()? {
             let (name, value) = match self.server.key_header {
                 KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
@@ -176,16 +208,11 @@ impl Transport {
                 )
             })?;
             value.set_sensitive(true);
-            headers.insert(name, value);
+            if !self.headers.contains_key(&name) {
+                headers.insert(name, value);
+            }
         }
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        for (name, value) in own {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        for (name, value) in &self.headers {
-            headers.insert(name, value.clone());
-        }
-        Ok(headers)
+        Ok(request)
     }
 
     /// Sends the body of a turn and receives its answer. `prepare` gives both the
@@ -209,7 +236,7 @@ impl Transport {
             if let Some(reason) = self.missing_key() {
                 return Err(Error::new(ErrorKind::Denied, reason));
             }
-            let mut response = self.post_turn(body).await?;
+            let mut response = self.send(&self.turn, body).await?;
             check_head(&mut response).await?;
             Ok((response, decoder))
         };
@@ -226,7 +253,7 @@ impl Transport {
         if let Some(reason) = self.missing_key() {
             return Readiness::Unavailable { reason };
         }
-        let url = shown(&self.server.base_url);
+        let url = &self.shown;
         let reason = match tokio::time::timeout(READINESS_TIME, self.get("models")).await {
             Ok(Ok(_)) => return Readiness::Ready,
             Ok(Err(e)) if e.kind() == ErrorKind::NotFound => return Readiness::Ready,
@@ -236,15 +263,6 @@ impl Transport {
         Readiness::Unavailable { reason }
     }
 
-    async fn post_turn(&self, body: Vec<u8>) -> Result<Response> {
-        let own = [
-            (CONTENT_TYPE, "application/json"),
-            (ACCEPT, "text/event-stream, application/json"),
-        ];
-        self.send(Method::POST, self.endpoint.turn(), &own, body)
-            .await
-    }
-
     /// Asks for one of the API's paths. The answer's status is a good one, and
     /// its body is yet to be read. No time is set but that for the connection.
     ///
@@ -252,38 +270,137 @@ impl Transport {
     /// What kept the request from being answered, and what the server says if
     /// it refuses.
     pub async fn get(&self, path: &str) -> Result<Response> {
-        self.send(Method::GET, self.endpoint.url(path), &[], Vec::new())
-            .await
+        let url = self.endpoint.url(path);
+        let target = Target::new(Method::GET, url, self.proxy.as_ref(), &self.defaults)?;
+        let target = target.with(&[(ACCEPT, "application/json")], &self.headers);
+        self.send(&target, Vec::new()).await
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        url: Url,
-        own: &[(HeaderName, &'static str)],
-        body: Vec<u8>,
-    ) -> Result<Response> {
-        let request = self
-            .client()?
-            .request(method, url.clone())
-            .headers(self.request_headers(own)?)
-            .body(body);
-        let response = request.send().await.map_err(|e| {
-            unreachable(&e, self.server.connect_timeout_ms)
-                .context("url", shown(url.as_str()))
-                .source(e.without_url())
-        })?;
-        let response = Response::new(response);
+    async fn send(&self, target: &Target, body: Vec<u8>) -> Result<Response> {
+        let response = self
+            .exchange(target, Bytes::from(body))
+            .await
+            .map_err(|e| e.context("url", &target.shown))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let unauthorised = response.status() == StatusCode::UNAUTHORIZED;
-        let error = refused(response).await.context("url", shown(url.as_str()));
+        let error = Box::pin(refused(response, self.proxy.as_ref()))
+            .await
+            .context("url", &target.shown);
         if unauthorised && !self.has_own_authorization() && matches!(self.api_key(), Ok(None)) {
             return Err(error.context("hint", "no key was sent: set `api_key` or `api_key_env`"));
         }
         Err(error)
     }
+
+    /// Sends a request over a connection that was kept, or over a new one.
+    ///
+    /// A server may close an idle connection at the very moment at which it is
+    /// used again. A request that was not answered for that is sent once more.
+    async fn exchange(&self, target: &Target, body: Bytes) -> Result<Response> {
+        if let Some(mut connection) = self.pool.take() {
+            let request = self.request(target, body.clone())?;
+            match connection.send(request).await {
+                Ok(response) => return Ok(self.response(response, connection)),
+                Err((_, Some(_))) => {}
+                Err((error, None)) if is_of_a_closed_connection(&error) => {}
+                Err((error, None)) => return Err(broken(error)),
+            }
+        }
+        let request = self.request(target, body)?;
+        // Boxed, for it is large and rare: every request would carry its room.
+        let connected = Box::pin(self.connector()?.connect()).await;
+        let mut connection = connected.map_err(|e| {
+            unconnected(&e, self.server.connect_timeout_ms, self.proxy.as_ref()).source(e)
+        })?;
+        match connection.send(request).await {
+            Ok(response) => Ok(self.response(response, connection)),
+            Err((error, _)) => Err(broken(error)),
+        }
+    }
+
+    fn response(
+        &self,
+        response: http::Response<hyper::body::Incoming>,
+        connection: connection::Connection,
+    ) -> Response {
+        Response::new(response, connection, Arc::clone(&self.pool))
+    }
+}
+
+impl Target {
+    fn new(
+        method: Method,
+        mut url: Url,
+        proxy: Option<&Proxy>,
+        headers: &HeaderMap,
+    ) -> Result<Self> {
+        let shown = shown(url.as_str());
+        url.set_fragment(None);
+        // A proxy that is no tunnel is told the whole URL.
+        let text = match proxy.is_some() && url.scheme() == "http" {
+            true => {
+                // Fails only for URLs that can't have either.
+                let _ = url.set_username("");
+                let _ = url.set_password(None);
+                url.as_str()
+            }
+            false => &url[Position::BeforePath..],
+        };
+        let uri = text.parse().map_err(|_| {
+            Error::new(ErrorKind::InvalidInput, "`base_url` can't be asked for")
+                .context("base_url", &shown)
+        })?;
+        Ok(Self {
+            method,
+            uri,
+            shown,
+            headers: headers.clone(),
+        })
+    }
+
+    /// Adds the request's own headers, and those of the settings over them.
+    fn with(mut self, own: &[(HeaderName, &'static str)], settings: &HeaderMap) -> Self {
+        for (name, value) in own {
+            let value = HeaderValue::from_static(value);
+            self.headers.insert(name, value);
+        }
+        for (name, value) in settings {
+            self.headers.insert(name, value.clone());
+        }
+        self
+    }
+}
+
+/// What every request's headers begin with.
+fn defaults(
+    server: &ServerConfig,
+    endpoint: &Endpoint,
+    proxy: Option<&Proxy>,
+) -> Result<HeaderMap> {
+    let refuse = |what: String| {
+        Error::new(ErrorKind::InvalidInput, what).context("base_url", shown(&server.base_url))
+    };
+    let mut headers = HeaderMap::new();
+    let host = HeaderValue::try_from(endpoint.authority())
+        .map_err(|_| refuse("`base_url` has no usable host".to_owned()))?;
+    headers.insert(HOST, host);
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some(value) = basic_authorization(endpoint.base()) {
+        headers.insert(AUTHORIZATION, value);
+    }
+    let asked = proxy.filter(|_| !endpoint.is_https());
+    if let Some(value) = asked.and_then(Proxy::authorization) {
+        headers.insert(PROXY_AUTHORIZATION, value.clone());
+    }
+    for (name, value) in &server.wire_headers {
+        let refuse = |_| refuse(format!("the wire's header `{name}` isn't one"));
+        let name = HeaderName::try_from(*name).map_err(|_| refuse(()))?;
+        headers.insert(name, HeaderValue::try_from(*value).map_err(|_| refuse(()))?);
+    }
+    Ok(headers)
 }
 
 fn headers(server: &ServerConfig) -> Result<HeaderMap> {
@@ -303,97 +420,4 @@ fn headers(server: &ServerConfig) -> Result<HeaderMap> {
         headers.insert(parsed, value);
     }
     Ok(headers)
-}
-
-fn parse_proxy(url: &str) -> Result<reqwest::Proxy> {
-    reqwest::Proxy::all(url)
-        .map_err(|_| Error::new(ErrorKind::InvalidInput, "`proxy` is no proxy's URL"))
-}
-
-/// The error of this type in a chain of sources.
-fn cause<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e T> {
-    if let Some(found) = error.downcast_ref() {
-        return Some(found);
-    }
-    // An I/O error's `source` is that of the error it holds, and skips that one.
-    let held = error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref);
-    held.and_then(|held| cause(held as &(dyn StdError + 'static)))
-        .or_else(|| error.source().and_then(cause))
-}
-
-/// What kept a request from being answered at all.
-fn unreachable(error: &reqwest::Error, connect_timeout_ms: u64) -> Error {
-    if error.is_builder() {
-        return Error::new(ErrorKind::InvalidInput, "the request can't be made");
-    }
-    if cause::<rustls::Error>(error).is_some() {
-        return Error::new(
-            ErrorKind::Unavailable,
-            "no secure connection: the server's certificate or TLS isn't accepted (for a \
-             certificate authority of your own, set `ca_file`)",
-        )
-        .permanent();
-    }
-    if error.is_timeout() {
-        return Error::new(
-            ErrorKind::Timeout,
-            format!(
-                "no connection within {connect_timeout_ms} ms: is the address right, and the \
-                 server reachable from here?"
-            ),
-        )
-        .temporary();
-    }
-    let refused =
-        cause::<io::Error>(error).is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
-    let message = if refused {
-        "nothing answers there (connection refused): start the server, or set `base_url` to \
-         where it is"
-    } else if error.is_connect() {
-        "no connection: is the address right, and the network there?"
-    } else {
-        "the connection broke before the server answered"
-    };
-    Error::new(ErrorKind::Unavailable, message)
-}
-
-/// The error of an answer that is none: what the server says, and when to come
-/// back.
-async fn refused(mut response: Response) -> Error {
-    let status = response.status();
-    if status.is_redirection() {
-        let to = response
-            .headers()
-            .get(LOCATION)
-            .and_then(|to| to.to_str().ok())
-            .map_or("elsewhere".to_owned(), shown);
-        return Error::new(
-            ErrorKind::InvalidInput,
-            format!("the server sends on to {to}, which isn't followed: set `base_url` to that"),
-        )
-        .context("status", status.as_u16());
-    }
-    let delay = failure::retry_after_from_headers(response.headers());
-    let body = read_bounded(&mut response, failure::READ_BYTES).await;
-    failure::from_response(status.as_u16(), &body, delay)
-}
-
-/// How long a refusal's body may take. What came by then is what is quoted.
-const REFUSAL_BODY_TIME: Duration = Duration::from_secs(5);
-
-async fn read_bounded(response: &mut Response, most: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await {
-            body.extend_from_slice(&chunk);
-            if body.len() >= most {
-                break;
-            }
-        }
-    };
-    // A body that is cut short is quoted as far as it came.
-    let _ = tokio::time::timeout(REFUSAL_BODY_TIME, read).await;
-    body
 }

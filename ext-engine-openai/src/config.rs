@@ -38,8 +38,8 @@ impl Wire {
 /// The settings of a [`OpenAiEngine`](crate::OpenAiEngine), and of the extension.
 ///
 /// Nothing is read from anywhere else: neither environment variables (but for
-/// the one that [`api_key_env`](Self::api_key_env) names) nor proxy settings of
-/// the system.
+/// those that [`api_key_env`](Self::api_key_env) and [`proxy`](Self::proxy) ask
+/// for) nor proxy settings of the system.
 ///
 /// ```
 /// use haft_ext_engine_openai::OpenAiConfig;
@@ -92,7 +92,10 @@ pub struct OpenAiConfig {
     /// `detailed`. By default nothing, since OpenAI gives it to verified
     /// organisations only.
     pub reasoning_summary: Option<String>,
-    /// A proxy's URL.
+    /// A proxy's URL, such as `http://user:password@host:3128`; or
+    /// `environment` for what `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` say,
+    /// but for the hosts in `NO_PROXY` and those of this machine. By default,
+    /// and where it is empty, there is none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,

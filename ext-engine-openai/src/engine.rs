@@ -104,7 +104,8 @@ impl OpenAiEngine {
         if self.is_openai() {
             return Ok(models::OPENAI_DEFAULT.to_owned());
         }
-        let listed = self.listed.kept(&self.transport).await?;
+        // Boxed, for it is large and rare: every request would carry its room.
+        let listed = Box::pin(self.listed.kept(&self.transport)).await?;
         let first = listed.first().map(|model| model.name.clone());
         first.ok_or_else(|| {
             Error::new(

@@ -4,37 +4,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft_api::{Error, ErrorKind, Result};
+use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
-/// TLS with the system's certificates and those of `ca_file`. Where it isn't
-/// `needed` no certificate is read, and none accepted.
-pub(super) fn config(ca_file: Option<&Path>, needed: bool) -> Result<ClientConfig> {
+/// TLS with the system's certificates and those of `ca_file`, all of which are
+/// read here. HTTP/1.1 alone is offered.
+pub(super) fn config(ca_file: Option<&Path>) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|e| unusable("TLS can't be set up", e))?;
-    let mut config = if needed {
-        let extra = ca_file.map(read_certificates).transpose()?;
-        let verifier = Verifier::new_with_extra_roots(extra.unwrap_or_default(), provider)
-            .map_err(|e| {
-                unusable(
-                    "the system's certificates can't be used (install `ca-certificates`, or set \
-                     `ca_file`)",
-                    e,
-                )
-            })?;
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth()
-    } else {
-        builder
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth()
-    };
+    let extra = ca_file.map(read_certificates).transpose()?;
+    let verifier =
+        Verifier::new_with_extra_roots(extra.unwrap_or_default(), provider).map_err(|e| {
+            unusable(
+                "the system's certificates can't be used (install `ca-certificates`, or set \
+                 `ca_file`)",
+                e,
+            )
+        })?;
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -100,7 +100,7 @@ impl EventRules for ChatRules {
         if let Some(usage) = chunk.usage() {
             self.usage = Some(usage);
         }
-        for choice in chunk.choices.into_iter().flatten().flatten() {
+        for choice in chunk.choices.into_iter().flat_map(|few| few.0).flatten() {
             self.take_choice(choice, events)?;
         }
         Ok(())

@@ -176,14 +176,3 @@ async fn dropping_closes_the_connection() {
         .await
         .unwrap();
 }
-
-#[tokio::test]
-async fn connections_are_used_again() {
-    let server = LoopbackServer::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
-    let engine = engine(server.base_url(), |_| ());
-    for _ in 0..3 {
-        round(&engine).await.ends("hello");
-    }
-    assert_eq!(server.requests().len(), 3);
-    assert_eq!(server.connections(), 1);
-}

@@ -165,6 +165,14 @@ async fn what_is_no_answer_of_a_model_is_named() {
     let heard = with(Answer::whole("200 OK", &zipped, "\u{1f}")).await;
     heard.fails("", ErrorKind::Corrupt, false, &["gzip"]);
 
+    let heard = with(Answer::whole(
+        "503 Service Unavailable",
+        &["Content-Encoding: gzip"],
+        "\u{1f}",
+    ))
+    .await;
+    heard.fails("", ErrorKind::Unavailable, true, &["503", "`gzip`"]);
+
     let text = "upstream is gone";
     let heard = with(Answer::whole("200 OK", &["Content-Type: text/plain"], text)).await;
     heard.fails("", ErrorKind::Unavailable, true, &["broke off", text]);

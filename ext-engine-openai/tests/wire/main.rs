@@ -1,8 +1,10 @@
 //! The engine against a server that does all that real ones do.
 
 mod answers;
+mod connections;
 mod faults;
 mod models;
+mod proxy;
 mod requests;
 mod tls;
 

@@ -1,10 +1,14 @@
 //! The shape of a stream's chunks. Fields that servers don't agree on stay raw
 //! until they are needed.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use haft_api::{Error, Result, Usage};
 use haft_engine_http::failure;
 use haft_engine_http::raw::{self, Kind};
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,7 +18,7 @@ use super::usage;
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Option<Choice<'a>>>>,
+    pub(super) choices: Option<Few<Option<Choice<'a>>>>,
     #[serde(borrow, default)]
     usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -32,6 +36,33 @@ pub(super) struct Chunk<'a> {
     code: Option<&'a RawValue>,
     #[serde(borrow, default)]
     r#type: Option<&'a RawValue>,
+}
+
+/// A list that nearly always has one element, and room for no more at first: a
+/// list's usual beginning would be kilobytes here.
+pub(super) struct Few<T>(pub(super) Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = Few<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Few<T>, S::Error> {
+                let mut few = Vec::with_capacity(1);
+                while let Some(element) = list.next_element()? {
+                    few.push(element);
+                }
+                Ok(Few(few))
+            }
+        }
+        from.deserialize_seq(Elements(PhantomData))
+    }
 }
 
 #[derive(Deserialize)]
@@ -203,8 +234,9 @@ impl<'a> Delta<'a> {
                 Kind::Null => {}
                 Kind::Object => fragments.push(fragment(raw::shaped(calls, "a tool call")?)),
                 _ => {
-                    let calls: Vec<Option<CallDelta<'a>>> = raw::shaped(calls, "tool calls")?;
-                    fragments.extend(calls.into_iter().flatten().map(fragment));
+                    let calls: Few<Option<CallDelta<'a>>> = raw::shaped(calls, "tool calls")?;
+                    fragments.reserve_exact(calls.0.len());
+                    fragments.extend(calls.0.into_iter().flatten().map(fragment));
                 }
             }
         }

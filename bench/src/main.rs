@@ -26,6 +26,8 @@ mod one_file;
 mod parallel;
 mod plugin;
 mod process;
+mod recorded;
+mod request;
 mod rounds;
 
 const BENCHMARKS: &[Benchmark] = &[
@@ -149,6 +151,30 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "a megabyte of Chat Completions stream (5 ms are 200 MB/s), beside reading just the text",
         budgets: &[Budget::Cpu(Duration::from_millis(5))],
         set_up: decode::stream,
+    },
+    Benchmark {
+        name: "decode-recorded",
+        about: "a megabyte of recorded streams over all wires (5 ms are 200 MB/s), beside parsing their events as values",
+        budgets: &[Budget::Cpu(Duration::from_millis(5))],
+        set_up: recorded::decode,
+    },
+    Benchmark {
+        name: "request-chat",
+        about: "the body of a request for a thread of 10,000 items, beside a copy of its bytes",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::chat,
+    },
+    Benchmark {
+        name: "request-responses",
+        about: "the same over Responses",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::responses,
+    },
+    Benchmark {
+        name: "request-messages",
+        about: "the same over Messages",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::messages,
     },
     Benchmark {
         name: "item-to-json",

@@ -7,7 +7,8 @@
 //! | `runner-local` | the runner `local`: tools work in a local directory |
 //! | `tools-coding` | tools that read, write, search and run |
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
-//! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
+//! | `engine-anthropic` | the engine `anthropic`: Anthropic, and every server that speaks Messages |
+//! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks one of its wires |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
 //! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
@@ -98,6 +99,8 @@ mod scripts;
 mod signals;
 
 // A crate that no code names isn't linked, whatever the manifest says.
+#[cfg(feature = "engine-anthropic")]
+use haft_ext_engine_anthropic as _;
 #[cfg(feature = "engine-local")]
 use haft_ext_engine_local as _;
 #[cfg(feature = "engine-openai")]

@@ -110,6 +110,8 @@ fn classify(
         Error::new(ErrorKind::NotFound, message)
     } else if code(wording::KEY_CODES) {
         Error::new(ErrorKind::Denied, message)
+    } else if status.is_none() && code(wording::REQUEST_CODES) {
+        Error::new(ErrorKind::InvalidInput, message)
     } else {
         by_status(status, message)
     };

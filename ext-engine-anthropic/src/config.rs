@@ -21,8 +21,8 @@ const OWN_FIELDS: [&str; 5] = ["messages", "model", "stream", "system", "tools"]
 /// extension.
 ///
 /// Nothing is read from anywhere else: neither environment variables (but for
-/// the one that [`api_key_env`](Self::api_key_env) names) nor proxy settings of
-/// the system.
+/// those that [`api_key_env`](Self::api_key_env) and [`proxy`](Self::proxy) ask
+/// for) nor proxy settings of the system.
 ///
 /// ```
 /// use haft_ext_engine_anthropic::AnthropicConfig;
@@ -70,7 +70,10 @@ pub struct AnthropicConfig {
     /// first event, and between two events; at most a day. Pings don't count as
     /// events.
     pub idle_timeout_ms: u64,
-    /// A proxy's URL.
+    /// A proxy's URL, such as `http://user:password@host:3128`; or
+    /// `environment` for what `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` say,
+    /// but for the hosts in `NO_PROXY` and those of this machine. By default,
+    /// and where it is empty, there is none.
     pub proxy: Option<String>,
     /// A file of PEM certificates that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,

@@ -163,3 +163,6 @@ fn write_tool(out: &mut Vec<u8>, tool: &ToolSpec, is_marked: bool) {
     }
     object.end();
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,13 @@ pub(crate) enum Provider {
     Other,
 }
 
+/// The domains that Azure's resources are under.
+const AZURE: [&str; 3] = [
+    ".cognitiveservices.azure.com",
+    ".openai.azure.com",
+    ".services.ai.azure.com",
+];
+
 impl Provider {
     pub(crate) fn of(host: &str) -> Self {
         match host {
@@ -23,7 +30,7 @@ impl Provider {
             "api.mistral.ai" => Self::Mistral,
             "api.deepseek.com" => Self::DeepSeek,
             "api.moonshot.ai" | "api.moonshot.cn" => Self::Moonshot,
-            _ if host.ends_with(".openai.azure.com") => Self::Azure,
+            _ if AZURE.iter().any(|domain| host.ends_with(domain)) => Self::Azure,
             _ => Self::Other,
         }
     }

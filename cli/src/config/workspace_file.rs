@@ -17,7 +17,17 @@ use crate::failure::{Failure, Outcome};
 const FILE_NAME: &str = "haft.toml";
 
 /// Settings of extensions that neither run, reach nor reveal anything.
-const HARMLESS: [(&str, &[&str]); 3] = [
+const HARMLESS: [(&str, &[&str]); 4] = [
+    (
+        "engine-anthropic",
+        &[
+            "cache",
+            "connect_timeout_ms",
+            "idle_timeout_ms",
+            "max_tokens",
+            "models",
+        ],
+    ),
     (
         "engine-local",
         &[

@@ -45,6 +45,7 @@ pub(super) const RATE_CODES: &[&str] = &[
 /// Codes of an account that has used up what it may use: waiting doesn't help.
 pub(super) const QUOTA_CODES: &[&str] = &[
     "access_terminated",
+    "billing_error",
     "billing_hard_limit_reached",
     "billing_not_active",
     "insufficient_balance",
@@ -69,6 +70,9 @@ pub(super) const MODEL_CODES: &[&str] = &["invalid_model", "model_not_found", "n
 
 /// Phrases that say the same.
 pub(super) const MODEL: &[&str] = &["is not a valid model", "model not found", "unknown model"];
+
+/// Codes of a request that isn't one the server can take.
+pub(super) const REQUEST_CODES: &[&str] = &["invalid_request_error", "invalid_prompt"];
 
 /// Codes of a key that isn't accepted.
 pub(super) const KEY_CODES: &[&str] = &[

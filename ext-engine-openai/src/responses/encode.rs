@@ -179,3 +179,6 @@ fn write_tool(out: &mut Vec<u8>, tool: &ToolSpec) {
     object.field("strict", &false);
     object.end();
 }
+
+#[cfg(test)]
+mod tests;

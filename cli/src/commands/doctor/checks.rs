@@ -161,14 +161,15 @@ pub(super) async fn engines(
         findings.push(Finding::new(format!("engine {}", engine.id), health, why));
     }
     if chosen.is_none() {
-        let text = "none is chosen, and none is ready: set OPENAI_API_KEY or OPENAI_BASE_URL";
+        let text = "none is chosen, and none is ready: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
+                    OPENAI_BASE_URL";
         findings.push(Finding::new("engines", Health::Bad, text));
     }
     for server in local_servers().await {
         let text = format!("{} answers (usually {})", server.base_url(), server.name);
         findings.push(Finding::new("local server", Health::Good, text));
     }
-    if environment.has("ANTHROPIC_API_KEY") {
+    if environment.has("ANTHROPIC_API_KEY") && cfg!(not(feature = "engine-anthropic")) {
         let text = "ANTHROPIC_API_KEY is set, but this program has no engine for it";
         findings.push(Finding::new("engine anthropic", Health::Limited, text));
     }

@@ -1,26 +1,21 @@
-//! What a Chat Completions request must keep to.
+//! Chat Completions.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-type Checked = Result<(), String>;
+use super::{CALLING, Checked, check_data_url, check_name, check_object, check_text, check_tools};
 
-pub(crate) fn check(request: &Value) -> Checked {
+/// What reasoning leaves to be given back, in a message that has it.
+const DETAIL: &str = r#"[{"data":"chat-state","type":"reasoning.encrypted"}]"#;
+
+pub(super) fn check(request: &Value) -> Checked {
     if !request["model"].is_string() || request["stream"] != true {
         return Err("no model, or no stream".to_owned());
     }
-    let mut names = Vec::new();
-    for tool in request["tools"].as_array().into_iter().flatten() {
-        let function = &tool["function"];
-        let name = check_name(&function["name"])?;
-        if names.contains(&name) {
-            return Err(format!("two tools are called {name}"));
-        }
-        names.push(name);
-        let parameters = &function["parameters"];
-        if parameters["type"] != "object" || !parameters["properties"].is_object() {
-            return Err(format!("no object schema: {parameters}"));
-        }
-    }
+    check_tools(
+        &request["tools"],
+        |tool| &tool["function"]["name"],
+        |tool| &tool["function"]["parameters"],
+    )?;
     check_messages(request["messages"].as_array().ok_or("no messages")?)
 }
 
@@ -36,6 +31,10 @@ fn check_messages(messages: &[Value]) -> Checked {
             }
         } else if !open.is_empty() {
             return Err(format!("no result for {open:?} before {message}"));
+        }
+        let details = &message["reasoning_details"];
+        if !details.is_null() && (role != "assistant" || details.to_string() != DETAIL) {
+            return Err(format!("not a state of this server: {details}"));
         }
         let calls = message["tool_calls"].as_array();
         let content = &message["content"];
@@ -54,30 +53,13 @@ fn check_messages(messages: &[Value]) -> Checked {
             let arguments = call["function"]["arguments"]
                 .as_str()
                 .ok_or("no arguments")?;
-            serde_json::from_str::<serde_json::Map<String, Value>>(arguments)
-                .map_err(|e| format!("arguments are no object ({e}): {arguments}"))?;
+            check_object(arguments)?;
             open.push(call["id"].as_str().ok_or("no id")?);
         }
     }
     match open.is_empty() {
         true => Ok(()),
         false => Err(format!("no result for {open:?}")),
-    }
-}
-
-fn check_name(name: &Value) -> Result<&str, String> {
-    let name = name.as_str().ok_or("no name")?;
-    let word = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
-    match (1..=64).contains(&name.len()) && name.bytes().all(word) {
-        true => Ok(name),
-        false => Err(format!("not a function's name: {name:?}")),
-    }
-}
-
-fn check_text(content: &Value) -> Checked {
-    match content.as_str() {
-        Some("") | None => Err(format!("no text: {content}")),
-        Some(_) => Ok(()),
     }
 }
 
@@ -92,13 +74,41 @@ fn check_content(content: &Value) -> Checked {
         match part["type"].as_str() {
             Some("text") => check_text(&part["text"])?,
             Some("image_url") => {
-                let url = part["image_url"]["url"].as_str().ok_or("no URL")?;
-                if !url.starts_with("data:image/") || !url.contains(";base64,") {
-                    return Err(format!("no picture: {url}"));
-                }
+                check_data_url(&part["image_url"]["url"])?;
             }
             other => return Err(format!("unknown part {other:?}")),
         }
     }
     Ok(())
+}
+
+pub(super) fn respond(request: &Value) -> Vec<Value> {
+    let asked = &request["messages"]
+        .as_array()
+        .and_then(|m| m.last())
+        .unwrap()["content"];
+    let details: Value = serde_json::from_str(DETAIL).unwrap();
+    let mut deltas = vec![json!({"reasoning": "hm", "reasoning_details": details})];
+    deltas.extend(match asked == CALLING {
+        false => vec![json!({"content": "Hel"}), json!({"content": "lo."})],
+        true => {
+            let name = &request["tools"][0]["function"]["name"];
+            vec![
+                json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                    "function": {"name": name, "arguments": "{\"at\":"}}]}),
+                json!({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]}),
+            ]
+        }
+    });
+    let mut events: Vec<Value> = deltas
+        .iter()
+        .map(|delta| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+        .collect();
+    events.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    events.push(
+        json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 4}}}),
+    );
+    events.push(Value::from("[DONE]"));
+    events
 }

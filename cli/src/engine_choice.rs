@@ -94,11 +94,11 @@ async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outc
     if let Some(remote) = configured.or_else(|| REMOTE.iter().find(has_variable)) {
         return Ok(remote.engine.to_owned());
     }
-    if cfg!(feature = "engine-openai") {
-        if let Some(server) = local_servers().await.into_iter().next() {
-            settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
-            return Ok(OPENAI.to_owned());
-        }
+    if cfg!(feature = "engine-openai")
+        && let Some(server) = local_servers().await.into_iter().next()
+    {
+        settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
+        return Ok(OPENAI.to_owned());
     }
     if cfg!(feature = "engine-local") {
         return Ok(LOCAL.to_owned());

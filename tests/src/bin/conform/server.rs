@@ -1,10 +1,8 @@
-//! The model server that the engine `openai` is tested with.
-// The engine's own tests use all of it.
+//! The model server that the engines over HTTP are tested with.
+// The engines' own tests use all of it.
 #![allow(dead_code)]
 
-#[path = "../../../../ext-engine-openai/tests/conformance/server.rs"]
-mod model_server;
-#[path = "../../../../ext-engine-openai/tests/conformance/rules.rs"]
-pub(crate) mod rules;
+#[path = "../../../tests/wires/provider/mod.rs"]
+mod provider;
 
-pub(crate) use model_server::{CALLING, Server};
+pub(crate) use provider::{CALLING, Server};

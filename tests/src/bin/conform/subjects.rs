@@ -30,6 +30,7 @@ const SUBJECTS: &[Subject] = &[
     Subject::new("extension-crate", "{}", example),
     // Its model is tested by the suite `real_server`, where it is installed.
     Subject::new("haft-ext-engine-local", "{}", |_| Vec::new()),
+    Subject::new("haft-ext-engine-anthropic", "{}", engine_anthropic),
     Subject::new("haft-ext-engine-openai", "{}", engine_openai),
     Subject::new("haft-ext-engine-replay", "{}", engine_replay),
     Subject::new("haft-ext-lua", r#"{"paths":["/nowhere/a.lua"]}"#, lua),
@@ -175,15 +176,32 @@ fn engine_replay(host: Host) -> Vec<Suite> {
     vec![("engine", suite)]
 }
 
-fn engine_openai(host: Host) -> Vec<Suite> {
-    let suite = engine_suite(move || {
+/// An engine over HTTP, with settings besides the server's address.
+fn engine_over_http(host: Host, id: &'static str, settings: &'static [(&str, &str)]) -> Vec<Case> {
+    engine_suite(move || {
         let server = Server::start();
-        let registry = host.registry(&json!({ "base_url": server.base_url }).to_string());
-        EngineFixture::new(Arc::clone(registry.engine("openai").expect("the engine")))
+        let mut config = json!({ "base_url": server.base_url });
+        for (key, value) in settings {
+            config[*key] = json!(value);
+        }
+        let registry = host.registry(&config.to_string());
+        EngineFixture::new(Arc::clone(registry.engine(id).expect("the engine")))
             .calling(CALLING, tool("world.look"))
             .keeping(server)
-    });
-    vec![("engine", suite)]
+    })
+}
+
+fn engine_openai(host: Host) -> Vec<Suite> {
+    let chat = engine_over_http(host.clone(), "openai", &[("wire", "chat")]);
+    let responses = engine_over_http(host, "openai", &[("wire", "responses")]);
+    vec![
+        ("engine over chat", chat),
+        ("engine over responses", responses),
+    ]
+}
+
+fn engine_anthropic(host: Host) -> Vec<Suite> {
+    vec![("engine", engine_over_http(host, "anthropic", &[]))]
 }
 
 /// A tool of each kind, for the suite of sources.

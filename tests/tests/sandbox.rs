@@ -16,7 +16,8 @@ fn confined(world: &World, how: &str) -> bool {
     let runner = runner.expect("the doctor looks at the runner").to_owned();
     let is = runner.contains(how);
     if !is {
-        writeln!(std::io::stderr(), "skipped: {runner}").unwrap();
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "skipped: {runner}").unwrap();
     }
     is
 }

@@ -20,6 +20,7 @@ mod hand_written;
 mod item_json;
 mod list;
 mod load;
+mod memory;
 mod parallel;
 mod process;
 mod rounds;
@@ -96,6 +97,30 @@ const BENCHMARKS: &[Benchmark] = &[
         set_up: load::thread,
     },
     Benchmark {
+        name: "check",
+        about: "verifying the log of 100,000 items, beside the same floor as `load`",
+        budgets: &[Budget::CpuRatio(0.1)],
+        set_up: load::check_thread,
+    },
+    Benchmark {
+        name: "resume",
+        about: "the writer and the last 50 records of a thread of 100,000 items, beside reading these lines",
+        budgets: &[Budget::Wall(Duration::from_millis(2))],
+        set_up: load::resume,
+    },
+    Benchmark {
+        name: "resume-memory",
+        about: "what the same adds to a process's memory, beside the bytes of the log's end",
+        budgets: &[Budget::Memory(8 * 1024 * 1024)],
+        set_up: memory::resumed,
+    },
+    Benchmark {
+        name: "idle-thread",
+        about: "what an idle thread with a writer holds in memory, beside an open file",
+        budgets: &[Budget::Memory(10_000)],
+        set_up: memory::idle,
+    },
+    Benchmark {
         name: "list",
         about: "the newest 50 of 10,000 threads in a store just opened, beside reading its index",
         budgets: &[Budget::Wall(Duration::from_millis(5))],
@@ -125,6 +150,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(chat_server::ARGUMENT) => chat_server::main(),
         Some(process::ARGUMENT) => process::main(),
+        Some(memory::ARGUMENT) => memory::main(),
         _ => haft_bench::main(BENCHMARKS),
     }
 }

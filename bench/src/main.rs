@@ -22,6 +22,7 @@ mod item_json;
 mod list;
 mod load;
 mod lua;
+mod memory;
 mod one_file;
 mod parallel;
 mod plugin;
@@ -133,6 +134,30 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "opening a thread of 100,000 items, beside reading its lines as JSON of the same types",
         budgets: &[Budget::CpuRatio(1.25)],
         set_up: load::thread,
+    },
+    Benchmark {
+        name: "check",
+        about: "verifying the log of 100,000 items, beside the same floor as `load`",
+        budgets: &[Budget::CpuRatio(0.1)],
+        set_up: load::check_thread,
+    },
+    Benchmark {
+        name: "resume",
+        about: "the writer and the last 50 records of a thread of 100,000 items, beside reading these lines",
+        budgets: &[Budget::Wall(Duration::from_millis(2))],
+        set_up: load::resume,
+    },
+    Benchmark {
+        name: "resume-memory",
+        about: "what the same adds to a process's memory, beside the bytes of the log's end",
+        budgets: &[Budget::Memory(8 * 1024 * 1024)],
+        set_up: memory::resumed,
+    },
+    Benchmark {
+        name: "idle-thread",
+        about: "what an idle thread with a writer holds in memory, beside an open file",
+        budgets: &[Budget::Memory(10_000)],
+        set_up: memory::idle,
     },
     Benchmark {
         name: "list",
@@ -302,6 +327,7 @@ fn main() -> ExitCode {
         Some(chat_server::ARGUMENT) => chat_server::main(),
         Some(commands::FLOOD) => commands::flood_main(),
         Some(process::ARGUMENT) => process::main(),
+        Some(memory::ARGUMENT) => memory::main(),
         _ => haft_bench::main(BENCHMARKS),
     }
 }

@@ -313,7 +313,7 @@ pub(crate) struct ToolPlaceArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExtCommand {
-    /// List the extensions of this program
+    /// List the extensions of this program, and those that your configuration loads
     List {
         /// Print JSON, one extension a line
         #[arg(long)]

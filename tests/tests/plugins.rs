@@ -7,9 +7,14 @@ use std::process::Command;
 
 use haft_tests::World;
 
+/// The folder of the example plug-in in C.
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/c-plugin")
+}
+
 /// The example plug-in in C, compiled into the world.
 fn c_plugin(world: &World) -> PathBuf {
-    compile(world, "rot13.so", &[])
+    compile(world, "rot13.so", &[&example().join("rot13.c")])
 }
 
 /// The same with a constructor that leaves a mark, and the mark's path.
@@ -20,19 +25,21 @@ fn marked(world: &World) -> (PathBuf, PathBuf) {
          {{ fclose(fopen({mark:?}, \"w\")); }}\n"
     );
     std::fs::write(&source, constructor).unwrap();
-    (compile(world, "marked.so", &[&source]), mark)
+    let sources = [&*source, &example().join("rot13.c")];
+    (compile(world, "marked.so", &sources), mark)
 }
 
-fn compile(world: &World, name: &str, more: &[&Path]) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+fn compile(world: &World, name: &str, sources: &[&Path]) -> PathBuf {
     let object = world.dir().join(name);
     let compiled = Command::new("cc")
         .args(["-std=c11", "-shared", "-fPIC", "-O1", "-I"])
-        .arg(root.join("api/include"))
+        .arg(example().join("../../api/include"))
+        .arg("-I")
+        .arg(example())
         .arg("-o")
         .arg(&object)
-        .args(["rot13.c", "json.c"].map(|file| root.join("examples/c-plugin").join(file)))
-        .args(more)
+        .arg(example().join("json.c"))
+        .args(sources)
         .status()
         .expect("a C compiler");
     assert!(compiled.success());
@@ -101,6 +108,8 @@ fn the_users_configuration_names_shared_objects() {
         configure(&world, &text);
         let called = world.run(["tools", "call", "rot13", r#"{"text":"Haft"}"#]);
         assert!(called.expect(0).stdout.contains("Unsg"));
+        let listed = world.run(["ext", "list"]).expect(0).stdout;
+        assert!(listed.contains("\nrot13 "), "{listed}");
     }
     assert!(mark.exists());
 
@@ -108,6 +117,20 @@ fn the_users_configuration_names_shared_objects() {
     world
         .run(["tools", "list"])
         .expect_error(2, &["[[plugin]]", "marked.so", "absolute"]);
+}
+
+#[test]
+fn an_extension_that_is_here_already_is_not_loaded_over() {
+    let world = World::new();
+    let source = std::fs::read_to_string(example().join("rot13.c")).unwrap();
+    let (id, other) = (r#"\"id\":\"rot13\""#, r#"\"id\":\"tools-coding\""#);
+    assert!(source.contains(id));
+    let renamed = world.dir().join("renamed.c");
+    std::fs::write(&renamed, source.replace(id, other)).unwrap();
+    let object = compile(&world, "renamed.so", &[&renamed]);
+    world
+        .run(["tools", "list", "--ext", object.to_str().unwrap()])
+        .expect_error(2, &["`tools-coding`", "has already"]);
 }
 
 #[test]

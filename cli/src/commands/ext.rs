@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use crate::args::{ExtCommand, Language};
+use super::opening;
+use crate::args::{ExtCommand, Language, PlaceArgs};
 use crate::commands::print;
 use crate::failure::{DONE, Outcome};
-#[cfg(feature = "plugins")]
 use crate::plugins;
 use crate::render::write_line;
 
@@ -13,9 +13,9 @@ use crate::render::write_line;
 mod lua;
 mod rust;
 
-pub(super) fn run(command: &ExtCommand) -> Outcome {
+pub(super) fn run(command: &ExtCommand, place: &PlaceArgs) -> Outcome {
     match command {
-        ExtCommand::List { json } => list(*json),
+        ExtCommand::List { json } => list(place, *json),
         ExtCommand::New { language, name } => new(language, name),
         #[cfg(feature = "plugins")]
         ExtCommand::Check { path } if plugins::is_shared_object(path) => {
@@ -42,8 +42,13 @@ fn new(language: &Language, name: &str) -> Outcome {
     rust::new(name)
 }
 
-fn list(json: bool) -> Outcome {
-    let manifests = haft::builder().manifests()?;
+/// What is linked, and what the user's configuration loads.
+fn list(place: &PlaceArgs, json: bool) -> Outcome {
+    let mut manifests = haft::builder().manifests()?;
+    for extension in plugins::load(&opening::settings(place)?.plugins)? {
+        manifests.push(extension.manifest()?);
+    }
+    manifests.sort_by(|a, b| a.id.cmp(&b.id));
     let width = manifests
         .iter()
         .map(|manifest| manifest.id.as_str().len())

@@ -33,7 +33,9 @@ pub(super) fn unpack(shop: &Shop) -> Result<BTreeMap<String, PathBuf>> {
     for member in packages() {
         let name = format!("{}-{}", member.name, member.version);
         let mut tar = Command::new("tar");
-        tar.arg("-xzf").arg(format!("package/{name}.crate"));
+        // As of now: all packages have one date, by which cargo would take a
+        // changed one for the last that was built here.
+        tar.arg("-xzmf").arg(format!("package/{name}.crate"));
         tar.current_dir(&folder);
         run(tar)?.output()?;
         unpacked.insert(member.name.clone(), folder.join(name));

@@ -307,7 +307,7 @@ impl ThreadRecord {
     pub(crate) fn event_count(&self) -> u64 {
         let of_item = |item: &Item| 1 + u64::from(matches!(item, Item::ToolResult(_)));
         match self {
-            Self::ToolStarted { .. } => 0,
+            Self::ToolStarted { .. } | Self::Compacted { .. } => 0,
             Self::Item(item) => of_item(item),
             Self::TurnRecovered { results, .. } => {
                 1 + results.iter().map(|item| of_item(item)).sum::<u64>()

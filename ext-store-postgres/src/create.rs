@@ -97,7 +97,7 @@ pub(crate) async fn create(
         })
         .await;
     let (thread, now) = outcome.map_err(|failure| match failure {
-        Failure::Refused(error) => error,
+        Failure::Refused(error) | Failure::Unreachable(error) => error,
         Failure::Unknown(error) => Error::new(
             ErrorKind::Unavailable,
             "whether the thread was created isn't known; look for it, or take another id",
@@ -172,7 +172,9 @@ pub(crate) async fn delete(database: &Database, thread: &ThreadId, commit: &str)
         {
             Err(has_forks(database, thread).await)
         }
-        Err(Failure::Refused(error)) => Err(error.context("thread", thread)),
+        Err(Failure::Refused(error) | Failure::Unreachable(error)) => {
+            Err(error.context("thread", thread))
+        }
         Err(Failure::Unknown(error)) => Err(Error::new(
             ErrorKind::Unavailable,
             "whether the thread was deleted isn't known; look for it",

@@ -98,7 +98,13 @@ impl Database {
         let got = tokio::time::timeout_at(deadline, self.pool.get()).await;
         let mut client = match got {
             Ok(Ok(client)) => client,
-            Ok(Err(PoolError::Backend(error))) => return Err(Failure::Refused(explain(error))),
+            Ok(Err(PoolError::Backend(error))) => {
+                let error = explain(error);
+                return Err(match error.kind() {
+                    ErrorKind::Unavailable => Failure::Unreachable(error),
+                    _ => Failure::Refused(error),
+                });
+            }
             Ok(Err(error)) => {
                 let text = "no connection to the database can be had";
                 let error = Error::new(ErrorKind::Unavailable, text).source(error);

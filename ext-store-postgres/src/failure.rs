@@ -5,8 +5,10 @@ use tokio_postgres::error::{Severity, SqlState};
 
 /// A failed operation, by whether it is known to have changed nothing.
 pub(crate) enum Failure {
-    /// The server refused it, or it was never sent.
+    /// The server refused it.
     Refused(Error),
+    /// It was never sent: there is no way to the server now.
+    Unreachable(Error),
     /// The connection broke off, or time ran out: it may have been done.
     Unknown(Error),
 }
@@ -14,7 +16,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Refused(error) | Self::Unknown(error) => error,
+            Self::Refused(error) | Self::Unreachable(error) | Self::Unknown(error) => error,
         }
     }
 }

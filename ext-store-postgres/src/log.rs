@@ -3,6 +3,7 @@
 mod settle;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Object;
 use haft_api::{
@@ -18,12 +19,16 @@ use crate::metadata::{check_title, extra_text};
 use crate::notify::Notifier;
 use crate::record::{check_group, checksum};
 use settle::Settled;
+use tokio::time::Instant;
+
+/// How long to wait between tries to reach the database.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What every log of a store has in common.
 pub(crate) struct Settings {
     pub(crate) durability: DurabilityPolicy,
     pub(crate) notify: NotifyPolicy,
-    pub(crate) lease: std::time::Duration,
+    pub(crate) lease: Duration,
     /// The value of `synchronous_commit` that waits for the disk: the server's
     /// own, unless that is `off`.
     pub(crate) barrier: String,
@@ -128,25 +133,28 @@ impl Log {
         Ok(Appended::new(first_seq, time_ms))
     }
 
-    /// Writes rows, finding out what became of them if the connection breaks
-    /// off, and writing them anew if they are known not to be there.
+    /// Writes rows. Where the connection breaks off, it finds out what became of
+    /// them, and writes them anew if they are known not to be there: a server
+    /// that is started again within the time for one operation costs no turn.
     async fn append_rows(&mut self, first: i64, rows: &Rows<'_>, sync: bool) -> Result<u64> {
-        let mut tries = 0;
+        let deadline = Instant::now() + self.database.timeout();
         loop {
-            tries += 1;
-            let time_ms = match self.try_append(first, rows, sync).await {
-                Ok(Tried::Written { time_ms }) => time_ms,
+            let failed = match self.try_append(first, rows, sync).await {
+                Ok(Tried::Written { time_ms }) => return Ok(time_ms.unsigned_abs()),
                 Ok(Tried::Fenced) => return Err(self.find_out_why().await),
                 Err(Failure::Refused(error)) => return Err(self.explain(error)),
+                Err(Failure::Unreachable(error)) => error,
                 Err(Failure::Unknown(error)) => {
                     match self.settle(first, rows.kinds.len(), error).await? {
-                        Settled::Written { time_ms } => time_ms,
-                        Settled::NotWritten(_) if tries == 1 => continue,
-                        Settled::NotWritten(error) => return Err(self.explain(error)),
+                        Settled::Written { time_ms } => return Ok(time_ms.unsigned_abs()),
+                        Settled::NotWritten(error) => error,
                     }
                 }
             };
-            return Ok(time_ms.unsigned_abs());
+            if Instant::now() + PAUSE >= deadline {
+                return Err(self.explain(failed));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -215,7 +223,8 @@ impl Log {
         let extra = extra_text(&patched).map_err(|e| self.explain(e))?;
         let sync = self.settings.durability.syncs_metadata();
         let mut outcome = self.try_patch(&patched, &extra, sync).await;
-        if let Err(Failure::Unknown(_)) = outcome {
+        if let Err(Failure::Unknown(_) | Failure::Unreachable(_)) = outcome {
+            tokio::time::sleep(PAUSE).await;
             outcome = self.try_patch(&patched, &extra, sync).await;
         }
         match outcome {
@@ -226,7 +235,9 @@ impl Log {
                 Ok(self.metadata.clone())
             }
             Ok(false) => Err(self.find_out_why().await),
-            Err(Failure::Refused(error)) => Err(self.explain(error)),
+            Err(Failure::Refused(error) | Failure::Unreachable(error)) => {
+                Err(self.explain(error))
+            }
             Err(Failure::Unknown(error)) => {
                 self.close_for("the connection broke off while metadata were changed");
                 Err(self.unknown("the change of the metadata", error))

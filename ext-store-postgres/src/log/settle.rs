@@ -1,18 +1,13 @@
 //! What became of an append whose connection broke off, and of a thread whose
 //! row isn't as its writer left it.
 
-use std::time::Duration;
-
 use deadpool_postgres::Object;
 use haft_api::{Error, Result};
 use tokio::time::Instant;
 
-use super::Log;
+use super::{Log, PAUSE};
 use crate::failure::Failure;
 use crate::lease::ms;
-
-/// How long to wait between tries to reach the database.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of a group.
 pub(super) enum Settled {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod engines;
+mod import;
 mod shared;
 mod tools;
 
@@ -15,6 +16,7 @@ use haft_api::{
 use serde_json::value::RawValue;
 
 pub use builder::RuntimeBuilder;
+pub use import::{ImportReport, Piece};
 pub(crate) use shared::Shared;
 pub use tools::ToolRun;
 

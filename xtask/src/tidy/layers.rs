@@ -25,6 +25,7 @@ enum Role {
     Testkit,
     Plugin,
     Core,
+    Import,
     Extension,
     Cli,
     Tests,
@@ -39,6 +40,7 @@ impl Role {
             "haft-testkit" => Self::Testkit,
             "haft-plugin" => Self::Plugin,
             "haft-core" => Self::Core,
+            "haft-import" => Self::Import,
             "haft" => Self::Cli,
             "haft-tests" => Self::Tests,
             "haft-bench" => Self::Bench,
@@ -52,15 +54,18 @@ impl Role {
 
     /// What it may use; what only its tests may use, besides.
     fn may_know(self) -> (&'static [Self], &'static [Self]) {
-        use Role::{Api, Cli, Core, Extension, Plugin, Testkit};
+        use Role::{Api, Cli, Core, Extension, Import, Plugin, Testkit};
         match self {
             Self::Api => (&[], &[Testkit]),
             Self::Testkit => (&[Api], &[Core]),
             Self::Plugin => (&[Api], &[Testkit, Extension]),
             Self::Core => (&[Api, Plugin], &[Testkit]),
+            Self::Import => (&[Api, Core], &[Testkit]),
             Self::Extension => (&[Api], &[Testkit]),
-            Self::Cli => (&[Api, Plugin, Core, Extension], &[Testkit]),
-            Self::Tests | Self::Bench => (&[Api, Testkit, Plugin, Core, Extension, Cli], &[]),
+            Self::Cli => (&[Api, Plugin, Core, Import, Extension], &[Testkit]),
+            Self::Tests | Self::Bench => {
+                (&[Api, Testkit, Plugin, Core, Import, Extension, Cli], &[])
+            }
             Self::Xtask => (&[], &[]),
         }
     }

@@ -4,6 +4,7 @@
 //! | feature | what it links |
 //! |---|---|
 //! | `store-jsonl` | the store `jsonl`: threads in files |
+//! | `store-postgres` | the store `postgres`: threads in PostgreSQL, for many machines |
 //! | `runner-local` | the runner `local`: tools work in a local directory |
 //! | `tools-coding` | tools that read, write, search and run |
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
@@ -13,7 +14,7 @@
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
 //!
-//! All are on by default; a program that embeds Haft turns the defaults off and
+//! All are on by default but `store-postgres`; `full` is everything. A program that embeds Haft turns the defaults off and
 //! names what it wants. [`builder`] registers what is linked; parts of your own
 //! go beside it.
 //!
@@ -63,6 +64,8 @@ use haft_ext_lua as _;
 use haft_ext_runner_local as _;
 #[cfg(feature = "store-jsonl")]
 use haft_ext_store_jsonl as _;
+#[cfg(feature = "store-postgres")]
+use haft_ext_store_postgres as _;
 #[cfg(feature = "tools-coding")]
 use haft_ext_tools_coding as _;
 

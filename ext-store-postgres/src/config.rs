@@ -395,7 +395,10 @@ mod tests {
         );
         check(r#"{"url_env":"X"}"#, Ok(&|c| c.url == Url::Env("X".into())));
         check(r#"{"url_env":"postgres://u:p@h/d"}"#, Err("url_env"));
-        check(r#"{"url_file":"/f"}"#, Ok(&|c| c.url == Url::File("/f".into())));
+        check(
+            r#"{"url_file":"/f"}"#,
+            Ok(&|c| c.url == Url::File("/f".into())),
+        );
         check(r#"{"url_env":"X","url_file":"/f"}"#, Err("not both"));
         check(r#"{"lease_seconds":0.1}"#, Err("lease_seconds"));
         check(r#"{"lease_seconds":-1}"#, Err("lease_seconds"));

@@ -45,15 +45,19 @@ pub(crate) async fn create(
         .with(async |client| {
             let transaction = client.transaction().await?;
             transaction
-                .execute("SELECT set_config('synchronous_commit', $1, true)", &[&commit])
+                .execute(
+                    "SELECT set_config('synchronous_commit', $1, true)",
+                    &[&commit],
+                )
                 .await?;
             let mut parent: Option<i64> = None;
             if let Some(point) = &new.parent {
                 // Locked against deletion until the fork is there to protect it.
-                let sql = database.sql(
-                    "SELECT no, next_seq FROM {s}.threads WHERE id = $1 FOR KEY SHARE",
-                );
-                let row = transaction.query_opt(&sql, &[&point.thread.as_str()]).await?;
+                let sql = database
+                    .sql("SELECT no, next_seq FROM {s}.threads WHERE id = $1 FOR KEY SHARE");
+                let row = transaction
+                    .query_opt(&sql, &[&point.thread.as_str()])
+                    .await?;
                 let row = row.ok_or_else(|| {
                     let error = missing(&point.thread);
                     Failure::Refused(error.context("fork", &new.id))
@@ -79,7 +83,9 @@ pub(crate) async fn create(
             let row = transaction
                 .query_opt(
                     &statement,
-                    &[&id, &parent, &first, title, &archived, &extra, &holder, &lease, &token],
+                    &[
+                        &id, &parent, &first, title, &archived, &extra, &holder, &lease, &token,
+                    ],
                 )
                 .await?;
             let row = row.ok_or_else(|| Failure::Refused(exists(&new.id)))?;
@@ -147,7 +153,10 @@ pub(crate) async fn delete(database: &Database, thread: &ThreadId, commit: &str)
             // way and stops those that come later.
             let transaction = client.transaction().await?;
             transaction
-                .execute("SELECT set_config('synchronous_commit', $1, true)", &[&commit])
+                .execute(
+                    "SELECT set_config('synchronous_commit', $1, true)",
+                    &[&commit],
+                )
                 .await?;
             let sql = database.sql(
                 "DELETE FROM {s}.threads

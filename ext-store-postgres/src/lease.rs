@@ -16,7 +16,7 @@ use haft_api::{Error, ErrorKind, Result, ThreadId, ThreadMetadata};
 
 use crate::chain::missing;
 use crate::database::Database;
-use crate::metadata::{OWN_COLUMNS, OWN_COLUMN_COUNT, parse};
+use crate::metadata::{OWN_COLUMN_COUNT, OWN_COLUMNS, parse};
 
 /// How many times a lease is renewed in its length.
 const RENEWALS: u32 = 3;
@@ -97,7 +97,9 @@ async fn renew_once(database: &Database, leases: &[Arc<Lease>], length: Duration
                  RETURNING t.no",
             );
             let statement = client.prepare_cached(&sql).await?;
-            Ok(client.query(&statement, &[&threads, &tokens, &length]).await?)
+            Ok(client
+                .query(&statement, &[&threads, &tokens, &length])
+                .await?)
         })
         .await?;
     let renewed: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
@@ -136,7 +138,9 @@ pub(crate) async fn take(
                  RETURNING {OWN_COLUMNS}, t.no, t.epoch",
             ));
             let statement = client.prepare_cached(&sql).await?;
-            Ok(client.query_opt(&statement, &[&id, &holder, &length, &token]).await?)
+            Ok(client
+                .query_opt(&statement, &[&id, &holder, &length, &token])
+                .await?)
         })
         .await?;
     let Some(row) = taken else {
@@ -212,10 +216,6 @@ pub(crate) fn holder(node: Option<&str>) -> String {
             .to_string_lossy()
             .into_owned(),
     };
-    let host: String = host
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(128)
-        .collect();
+    let host: String = host.chars().filter(|c| !c.is_control()).take(128).collect();
     format!("process {} on {host}", std::process::id())
 }

@@ -69,7 +69,9 @@ struct Rows<'a> {
 
 /// What came of one try to append.
 enum Tried {
-    Written { time_ms: i64 },
+    Written {
+        time_ms: i64,
+    },
     /// The row isn't as the writer left it; nothing was written.
     Fenced,
 }
@@ -158,12 +160,7 @@ impl Log {
         }
     }
 
-    async fn try_append(
-        &self,
-        first: i64,
-        rows: &Rows<'_>,
-        sync: bool,
-    ) -> Result<Tried, Failure> {
+    async fn try_append(&self, first: i64, rows: &Rows<'_>, sync: bool) -> Result<Tried, Failure> {
         // One statement is one transaction and one round trip. The row of the
         // thread is what a taker-over has to change as well: whoever comes
         // second waits, looks again, and finds that it no longer fits.
@@ -194,8 +191,15 @@ impl Log {
                     .query_opt(
                         &statement,
                         &[
-                            &thread, &epoch, &first, &count, &lease, &commit, &rows.kinds,
-                            &rows.data, &rows.crcs,
+                            &thread,
+                            &epoch,
+                            &first,
+                            &count,
+                            &lease,
+                            &commit,
+                            &rows.kinds,
+                            &rows.data,
+                            &rows.crcs,
                         ],
                     )
                     .await?)
@@ -235,9 +239,7 @@ impl Log {
                 Ok(self.metadata.clone())
             }
             Ok(false) => Err(self.find_out_why().await),
-            Err(Failure::Refused(error) | Failure::Unreachable(error)) => {
-                Err(self.explain(error))
-            }
+            Err(Failure::Refused(error) | Failure::Unreachable(error)) => Err(self.explain(error)),
             Err(Failure::Unknown(error)) => {
                 self.close_for("the connection broke off while metadata were changed");
                 Err(self.unknown("the change of the metadata", error))
@@ -269,7 +271,9 @@ impl Log {
                 Ok(client
                     .query_opt(
                         &statement,
-                        &[&thread, &epoch, title, &archived, &extra, &lease, &next, &commit],
+                        &[
+                            &thread, &epoch, title, &archived, &extra, &lease, &next, &commit,
+                        ],
                     )
                     .await?)
             })

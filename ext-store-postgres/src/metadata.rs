@@ -12,8 +12,7 @@ pub(crate) const COLUMNS: &str = "t.id, t.created_ms, t.updated_ms, t.next_seq, 
                                   t.archived, t.extra, p.id, t.parent_seq";
 
 /// The same where there are only the threads `t`.
-pub(crate) const OWN_COLUMNS: &str =
-    "t.id, t.created_ms, t.updated_ms, t.next_seq, t.title, t.archived, t.extra, \
+pub(crate) const OWN_COLUMNS: &str = "t.id, t.created_ms, t.updated_ms, t.next_seq, t.title, t.archived, t.extra, \
      (SELECT p.id FROM {s}.threads p WHERE p.no = t.parent), t.parent_seq";
 
 /// How many that are.

@@ -118,8 +118,8 @@ async fn apply(client: &mut Object, database: &Database) -> Result<(), Failure> 
     let version: i32 = transaction.query_one(&sql, &[]).await?.get(0);
     for step in MIGRATIONS.iter().filter(|step| step.version > version) {
         transaction.batch_execute(&database.sql(step.sql)).await?;
-        let sql =
-            database.sql("INSERT INTO {s}.migrations (version, needs, made_by) VALUES ($1, $2, $3)");
+        let sql = database
+            .sql("INSERT INTO {s}.migrations (version, needs, made_by) VALUES ($1, $2, $3)");
         let program = concat!("haft ", env!("CARGO_PKG_VERSION"));
         transaction
             .execute(&sql, &[&step.version, &step.needs, &program])

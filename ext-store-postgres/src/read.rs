@@ -82,7 +82,9 @@ impl<'a> Page<'a> {
             if from > segment.last {
                 continue;
             }
-            let (rows, full) = self.rows(client, segment.thread, from, segment.last, "ASC").await?;
+            let (rows, full) = self
+                .rows(client, segment.thread, from, segment.last, "ASC")
+                .await?;
             for row in rows {
                 self.gap(expected, row.seq - 1);
                 expected = row.seq + 1;
@@ -152,7 +154,9 @@ impl<'a> Page<'a> {
                  ORDER BY seq {order} LIMIT $4
              ) page WHERE before < $5 ORDER BY seq {order}",
         );
-        let statement = client.prepare_cached(&sql.replace("{order}", order)).await?;
+        let statement = client
+            .prepare_cached(&sql.replace("{order}", order))
+            .await?;
         let limit = i64::try_from(self.left).unwrap_or(i64::MAX);
         let rows = client
             .query(&statement, &[&thread, &from, &to, &limit, &self.bytes_left])

@@ -193,7 +193,11 @@ mod tests {
         check("A", "1".into(), Some("kind"));
         check("a\u{0}", "1".into(), Some("kind"));
         check(HEADER, "{}".into(), Some("own"));
-        check("a", format!("\"{}\"", "x".repeat(MAX_BYTES)), Some("16 MiB"));
+        check(
+            "a",
+            format!("\"{}\"", "x".repeat(MAX_BYTES)),
+            Some("16 MiB"),
+        );
     }
 
     #[test]

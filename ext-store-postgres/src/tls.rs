@@ -4,10 +4,10 @@
 //! where the server can) or `require`. Wherever a connection is encrypted the
 //! server's certificate is verified.
 
-#[cfg(not(feature = "tls"))]
-pub(crate) use without::{Tls, connector};
 #[cfg(feature = "tls")]
 pub(crate) use with::{Tls, connector};
+#[cfg(not(feature = "tls"))]
+pub(crate) use without::{Tls, connector};
 
 #[cfg(not(feature = "tls"))]
 mod without {

@@ -76,11 +76,7 @@ impl PostgresServer {
         started
     }
 
-    fn start_in(
-        programs: &Path,
-        folder: &Path,
-        settings: &[(&str, &str)],
-    ) -> Result<Self, String> {
+    fn start_in(programs: &Path, folder: &Path, settings: &[(&str, &str)]) -> Result<Self, String> {
         let user = unprivileged(folder)?;
         if let Some((uid, gid)) = user {
             chown(folder, Some(uid), Some(gid))
@@ -178,7 +174,9 @@ impl PostgresServer {
             Some(input) => writeln!(input, "{command}").and_then(|()| input.flush()),
             None => Ok(()),
         };
-        let done = told.map_err(|e| e.to_string()).and_then(|()| keeper.ready());
+        let done = told
+            .map_err(|e| e.to_string())
+            .and_then(|()| keeper.ready());
         if let Err(error) = done {
             panic!("the database server didn't {command}: {error}");
         }

@@ -1,7 +1,5 @@
 //! The store keeps every promise of the trait.
 
-
-
 use std::sync::Arc;
 
 use haft_api::{ExtensionConfig, ExtensionRegistryBuilder, raw_json};

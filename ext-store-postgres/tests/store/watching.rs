@@ -29,7 +29,10 @@ async fn a_turns_end_is_told_once_to_every_node_of_the_schema() {
     );
     let mut strange = stranger.watch().await.unwrap();
     let thread = id("t");
-    let mut writer = writing.create(NewThread::new(thread.clone())).await.unwrap();
+    let mut writer = writing
+        .create(NewThread::new(thread.clone()))
+        .await
+        .unwrap();
     let changed = |last_seq| WatchEvent::Changed {
         thread: thread.clone(),
         last_seq,

@@ -4,6 +4,7 @@
 //! | feature | what it links |
 //! |---|---|
 //! | `store-jsonl` | the store `jsonl`: threads in files |
+//! | `store-postgres` | the store `postgres`: threads in PostgreSQL, for many machines |
 //! | `runner-local` | the runner `local`: tools work in a local directory |
 //! | `tools-coding` | tools that read, write, search and run |
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
@@ -14,7 +15,7 @@
 //! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
-//! | `default` | all of the above but `lua-native-modules` |
+//! | `default` | all of the above but `lua-native-modules` and `store-postgres` |
 //! | `full` | everything there is |
 //! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!
@@ -113,6 +114,8 @@ use haft_ext_lua as _;
 use haft_ext_runner_local as _;
 #[cfg(feature = "store-jsonl")]
 use haft_ext_store_jsonl as _;
+#[cfg(feature = "store-postgres")]
+use haft_ext_store_postgres as _;
 #[cfg(feature = "tools-coding")]
 use haft_ext_tools_coding as _;
 

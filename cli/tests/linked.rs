@@ -11,6 +11,7 @@ fn promised() -> Vec<&'static str> {
         ("lua", cfg!(feature = "lua")),
         ("runner-local", cfg!(feature = "runner-local")),
         ("store-jsonl", cfg!(feature = "store-jsonl")),
+        ("store-postgres", cfg!(feature = "store-postgres")),
         ("tools-coding", cfg!(feature = "tools-coding")),
     ];
     let chosen = features.iter().filter(|(_, on)| *on);

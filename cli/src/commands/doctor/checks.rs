@@ -37,10 +37,15 @@ pub(super) async fn store(settings: &Settings, registry: &Registry) -> Finding {
                 true => "survives a power cut",
                 false => "may lose its last words in a power cut",
             };
-            let text = format!(
-                "writes to {}; what it keeps {power}",
-                settings.home.display()
-            );
+            let place = match settings.store.as_str() {
+                "jsonl" => format!("writes to {}", settings.home.display()),
+                _ => "a thread was written and deleted".to_owned(),
+            };
+            let leases = match can.cross_process_lease {
+                true => "",
+                false => "; don't use it from two processes",
+            };
+            let text = format!("{place}; what it keeps {power}{leases}");
             Finding::new(subject, Health::Good, text)
         }
         Err(error) => Finding::new(subject, Health::Bad, error.to_string()),

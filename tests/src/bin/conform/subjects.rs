@@ -1,13 +1,15 @@
 //! What of each extension crate is tested, and what its suites need for it. A
 //! new extension crate is a new line of [`SUBJECTS`].
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use haft_api::{Binding, Item, StoreOptions, ThreadStore, ThreadStoreFactory, ToolName, ToolSpec};
 use haft_api::{Destination, DestinationId, ExtensionId, async_trait, join_text, raw_json};
 use haft_testkit::{
-    Case, EngineFixture, ExtensionFixture, RunnerFixture, SourceFixture, StoreFixture, ToolFixture,
-    engine_suite, extension_suite, runner_suite, store_suite, tool_source_suite, tool_suite,
+    Case, EngineFixture, ExtensionFixture, PostgresServer, RunnerFixture, SourceFixture,
+    StoreFixture, ToolFixture, engine_suite, extension_suite, runner_suite, store_suite,
+    tool_source_suite, tool_suite,
 };
 use serde_json::json;
 
@@ -36,6 +38,7 @@ const SUBJECTS: &[Subject] = &[
     Subject::new("haft-ext-lua", r#"{"paths":["/nowhere/a.lua"]}"#, lua),
     Subject::new("haft-ext-runner-local", "{}", runner_local),
     Subject::new("haft-ext-store-jsonl", "{}", store_jsonl),
+    Subject::new("haft-ext-store-postgres", "{}", store_postgres),
     Subject::new("haft-ext-tools-coding", "{}", tools_coding),
 ];
 
@@ -109,6 +112,66 @@ fn store_jsonl(host: Host) -> Vec<Suite> {
     let suite = store_suite(move || Home {
         folder: folder(),
         factory: Arc::clone(host.registry("{}").store("jsonl").expect("the store")),
+    });
+    vec![("store", suite)]
+}
+
+/// A schema of its own in a database server that all cases share.
+struct Schema {
+    name: String,
+    factory: Arc<dyn ThreadStoreFactory>,
+}
+
+/// A database server, and the file that says where it is.
+struct Database {
+    _server: PostgresServer,
+    folder: tempfile::TempDir,
+}
+
+impl Database {
+    fn start() -> std::result::Result<Self, String> {
+        let server = PostgresServer::start(&[])?;
+        let folder = folder();
+        std::fs::write(folder.path().join("url"), server.url()).map_err(|e| e.to_string())?;
+        Ok(Self {
+            _server: server,
+            folder,
+        })
+    }
+}
+
+/// The server, or why there is none.
+fn postgres() -> std::result::Result<&'static Database, String> {
+    static DATABASE: OnceLock<std::result::Result<Database, String>> = OnceLock::new();
+    let database = DATABASE.get_or_init(Database::start);
+    database.as_ref().map_err(Clone::clone)
+}
+
+#[async_trait]
+impl StoreFixture for Schema {
+    async fn open(&self) -> haft_api::Result<Arc<dyn ThreadStore>> {
+        let mut options = StoreOptions::new("");
+        options.config = raw_json(json!({ "schema": self.name }).to_string())?;
+        self.factory.open(options).await
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        postgres().err()
+    }
+}
+
+fn store_postgres(host: Host) -> Vec<Suite> {
+    static SCHEMAS: AtomicU64 = AtomicU64::new(0);
+    let suite = store_suite(move || {
+        let config = match postgres() {
+            Ok(database) => json!({ "url_file": database.folder.path().join("url") }).to_string(),
+            Err(_) => "{}".to_owned(),
+        };
+        let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
+        Schema {
+            name: format!("conform_{number}"),
+            factory: Arc::clone(host.registry(&config).store("postgres").expect("the store")),
+        }
     });
     vec![("store", suite)]
 }

@@ -78,6 +78,21 @@ impl Conversation {
 
     /// Runs a turn to its end and shows it. Returns the exit status it means.
     pub(crate) async fn turn(&mut self, input: String) -> Outcome {
+        self.run(input, false).await
+    }
+
+    /// Summarises the conversation so far, and shows how that goes.
+    pub(crate) async fn compact(&mut self) -> Outcome {
+        match self.parts.thread {
+            Some(_) => self.run(String::new(), true).await,
+            None => {
+                self.aside("there is nothing to summarise yet");
+                Ok(DONE)
+            }
+        }
+    }
+
+    async fn run(&mut self, input: String, compact: bool) -> Outcome {
         let interruptible = self.signals.interruptible();
         let (thread, is_new) = match &self.parts.thread {
             Some(thread) => (thread.clone(), false),
@@ -91,13 +106,15 @@ impl Conversation {
                 self.view.event(&event).map_err(|e| Failure::output(&e))?;
             }
         }
-        let turn = thread
-            .start_turn(self.request(input))
-            .await
-            .map_err(|error| match error.kind() {
-                ErrorKind::InvalidInput => Failure::usage(error),
-                _ => Failure::failed(error),
-            })?;
+        let request = self.request(input);
+        let started = match compact {
+            true => thread.compact(request).await,
+            false => thread.start_turn(request).await,
+        };
+        let turn = started.map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => Failure::usage(error),
+            _ => Failure::failed(error),
+        })?;
         // Tasks of their own: whoever shows the turn may have to wait for
         // somebody who doesn't read.
         let (token, running) = (interruptible.token().clone(), turn.clone());

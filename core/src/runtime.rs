@@ -1,6 +1,8 @@
 //! The runtime: parts in, threads out.
 
 mod builder;
+mod engines;
+mod import;
 mod shared;
 mod tools;
 
@@ -14,6 +16,7 @@ use haft_api::{
 use serde_json::value::RawValue;
 
 pub use builder::RuntimeBuilder;
+pub use import::{ImportReport, Piece};
 pub(crate) use shared::Shared;
 pub use tools::ToolRun;
 

@@ -10,6 +10,9 @@ use crate::failure::{DONE, Failure, Outcome};
 use crate::render::Style;
 use crate::signals::Signals;
 
+/// Summarises the conversation so far instead of asking anything.
+const COMPACT: &str = "/compact";
+
 /// Each line of standard input is a turn, until its end. Ctrl-C interrupts a
 /// turn; between turns it leaves.
 pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outcome {
@@ -25,7 +28,9 @@ pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outc
         let style = Style::new(console.colour);
         if console.can_ask {
             let engine = parts.engine.as_str();
-            console.say(&style.dim(format!("engine {engine}; Ctrl-D leaves")));
+            console.say(&style.dim(format!(
+                "engine {engine}; /compact summarises, Ctrl-D leaves"
+            )));
         }
         let mut conversation = Conversation::new(parts, args.turn.json, console, &signals);
         loop {
@@ -41,7 +46,11 @@ pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outc
             if line.trim().is_empty() {
                 continue;
             }
-            match conversation.turn(line).await {
+            let ended = match line.trim() {
+                COMPACT => conversation.compact().await,
+                _ => conversation.turn(line).await,
+            };
+            match ended {
                 // A turn that failed or was interrupted ends the turn, not the
                 // talk.
                 Ok(_) => {}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use haft_core::prices::Price;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -17,6 +18,14 @@ pub(crate) struct Layer {
     pub(crate) engine: Option<String>,
     /// The model; the engine's default one where nothing is said.
     pub(crate) model: Option<String>,
+    /// Engines to ask where that one fails: ids, or `id:model`.
+    pub(crate) fallback: Option<Vec<String>>,
+    /// The share of a model's context window at which the older part of a
+    /// conversation is summarised; 0 leaves it to the model's refusal.
+    #[serde(deserialize_with = "share")]
+    pub(crate) compact_at: Option<f64>,
+    /// What models cost, by the beginnings of their names.
+    pub(crate) prices: BTreeMap<String, Price>,
     /// Where tools run.
     pub(crate) runner: Option<String>,
     /// The kind of store.
@@ -52,9 +61,14 @@ impl Layer {
         for (id, settings) in self.ext {
             ext.entry(id).or_default().extend(settings);
         }
+        let mut prices = earlier.prices;
+        prices.extend(self.prices);
         Self {
             engine: self.engine.or(earlier.engine),
             model: self.model.or(earlier.model),
+            fallback: self.fallback.or(earlier.fallback),
+            compact_at: self.compact_at.or(earlier.compact_at),
+            prices,
             runner: self.runner.or(earlier.runner),
             store: self.store.or(earlier.store),
             approve: self.approve.or(earlier.approve),
@@ -70,4 +84,14 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration
     crate::args::seconds(&seconds.to_string())
         .map(Some)
         .map_err(serde::de::Error::custom)
+}
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let share = f64::deserialize(deserializer)?;
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(Some(share)),
+        false => Err(serde::de::Error::custom(format!(
+            "`compact_at` is a share of the window, from 0 to 1, and not {share}"
+        ))),
+    }
 }

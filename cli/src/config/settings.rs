@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft_api::ExtensionConfig;
+use haft_core::prices::PriceTable;
 use serde_json::{Map, Value};
 
 use super::{Environment, Layer, file, nearest, paths, workspace_file};
@@ -33,6 +34,12 @@ pub(crate) struct Settings {
     pub(crate) engine: Option<String>,
     /// The model that was chosen, if one was.
     pub(crate) model: Option<String>,
+    /// Engines to ask where that one fails: ids, or `id:model`.
+    pub(crate) fallback: Vec<String>,
+    /// When conversations are summarised, if somebody said.
+    pub(crate) compact_at: Option<f64>,
+    /// What models cost.
+    pub(crate) prices: PriceTable,
     /// Where tools run.
     pub(crate) runner: String,
     /// The kind of store.
@@ -63,10 +70,17 @@ impl Settings {
             layer = workspace_file::load(workspace)?.over(layer);
         }
         let layer = flags.over(environment.layer()?.over(layer));
+        let mut prices = PriceTable::known();
+        for (model, price) in layer.prices {
+            prices.set(model, price);
+        }
         Ok(Self {
             home,
             engine: layer.engine,
             model: layer.model,
+            fallback: layer.fallback.unwrap_or_default(),
+            compact_at: layer.compact_at,
+            prices,
             runner: layer
                 .runner
                 .unwrap_or_else(|| crate::assembly::LOCAL_RUNNER.to_owned()),

@@ -119,6 +119,26 @@ fn later_sources_win() {
 }
 
 #[test]
+fn prices_are_laid_over_the_known_ones() {
+    let place = Place::with(&[
+        ("user", "[prices.gpt-5]\ninput = 9.0\noutput = 9.0"),
+        ("workspace", "[prices.mine]\ninput = 1.0\noutput = 1.0"),
+    ]);
+    let prices = place.load([], Layer::default()).unwrap().prices;
+    let check = |model: &str, input: Option<f64>| {
+        assert_eq!(
+            prices.price(model).map(|price| price.input),
+            input,
+            "{model}"
+        );
+    };
+    check("gpt-5", Some(9.0));
+    check("mine-v2", Some(1.0));
+    check("gpt-5-mini", Some(0.25));
+    check("unheard-of", None);
+}
+
+#[test]
 fn an_extensions_settings_are_laid_over_each_other_key_by_key() {
     let place = Place::with(&[
         (
@@ -158,6 +178,16 @@ fn an_unknown_key_is_told_with_the_nearest_known_one_its_file_and_line() {
     check("user", "approve = 'never'", &["never", "edits"]);
     check("user", "deadline = 0", &["more than 0"]);
     check("user", "engine = ", &["config.toml:1:"]);
+    check(
+        "user",
+        "compact_at = 80",
+        &["compact_at", "from 0 to 1", "80"],
+    );
+    check(
+        "user",
+        "[prices.m]\ninput = 1.0\noutptu = 2.0",
+        &["config.toml:3", "output"],
+    );
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl Log {
             items,
             diagnostics: self.folded.diagnostics.clone(),
             usage: self.folded.usage,
+            models: self.folded.model_usage(),
         }
     }
 

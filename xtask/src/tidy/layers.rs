@@ -27,6 +27,7 @@ enum Role {
     Core,
     /// What engines over one kind of connection share.
     Engines,
+    Import,
     Extension,
     Cli,
     Tests,
@@ -42,6 +43,7 @@ impl Role {
             "haft-plugin" => Self::Plugin,
             "haft-core" => Self::Core,
             "haft-engine-http" => Self::Engines,
+            "haft-import" => Self::Import,
             "haft" => Self::Cli,
             "haft-tests" => Self::Tests,
             "haft-bench" => Self::Bench,
@@ -55,16 +57,19 @@ impl Role {
 
     /// What it may use; what only its tests may use, besides.
     fn may_know(self) -> (&'static [Self], &'static [Self]) {
-        use Role::{Api, Cli, Core, Engines, Extension, Plugin, Testkit};
+        use Role::{Api, Cli, Core, Engines, Extension, Import, Plugin, Testkit};
         match self {
             Self::Api => (&[], &[Testkit]),
             Self::Testkit => (&[Api], &[Core]),
             Self::Plugin => (&[Api], &[Testkit, Extension]),
             Self::Core => (&[Api, Plugin], &[Testkit]),
             Self::Engines => (&[Api], &[Testkit]),
+            Self::Import => (&[Api, Core], &[Testkit]),
             Self::Extension => (&[Api, Engines], &[Testkit]),
-            Self::Cli => (&[Api, Plugin, Core, Extension], &[Testkit]),
-            Self::Tests | Self::Bench => (&[Api, Testkit, Plugin, Core, Extension, Cli], &[]),
+            Self::Cli => (&[Api, Plugin, Core, Import, Extension], &[Testkit]),
+            Self::Tests | Self::Bench => {
+                (&[Api, Testkit, Plugin, Core, Import, Extension, Cli], &[])
+            }
             Self::Xtask => (&[], &[]),
         }
     }

@@ -143,7 +143,7 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
     // opening ones differ in one bit, and sums of bytes are made many at once.
     let opening = bytes.chunks(128).map(|chunk| {
         let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
-        usize::from(count.fold(0_u8, |sum, one| sum + one))
+        usize::from(count.sum::<u8>())
     });
     if opening.sum::<usize>() <= MAX_DEPTH {
         return false;

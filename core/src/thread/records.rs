@@ -463,6 +463,11 @@ mod tests {
             ThreadRecord::Usage {
                 round: usage,
                 turn_total: usage,
+                served: None,
+            },
+            ThreadRecord::Compacted {
+                summary: Arc::new(Item::user("s")),
+                through: 1,
             },
             ThreadRecord::TurnEnded {
                 status: TurnStatus::Failed,

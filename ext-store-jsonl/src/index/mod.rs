@@ -221,13 +221,15 @@ impl Listing {
             });
             let open = self.entries.iter().filter(|(_, entry)| entry.open);
             self.open = open.map(|(id, _)| id.clone()).collect();
-            // The entry of a thread may be among those that weren't read yet.
-            let table = self.file.table().filter(|_| self.file.has_rest());
-            let lacks = |id: &&ThreadId| {
-                !self.entries.contains_key(*id)
-                    && !table.is_some_and(|table| table.knows(bucket(id), id))
-            };
-            let mut missing: Vec<_> = folders.threads().filter(lacks).cloned().collect();
+            if self.file.has_rest() && self.lacking().next().is_some() {
+                // Threads that are new, or of which the index doesn't say that it
+                // has an entry: only all entries tell.
+                self.read_rest();
+                if self.file.is_damaged() {
+                    return self.refresh(layout);
+                }
+            }
+            let mut missing: Vec<_> = self.lacking().cloned().collect();
             missing.extend(self.open.iter().cloned());
             return Ok(missing);
         }
@@ -237,6 +239,26 @@ impl Listing {
             .chain(self.unreadable.keys())
             .cloned()
             .collect())
+    }
+
+    /// The threads of the folders that were read which the index lacks, as far as
+    /// is known: an entry may be among those that weren't read yet.
+    fn lacking(&self) -> impl Iterator<Item = &ThreadId> {
+        let table = self.file.table().filter(|_| self.file.has_rest());
+        self.folders.threads().filter(move |id| {
+            !self.entries.contains_key(*id)
+                && !table.is_some_and(|table| table.knows(bucket(id), id))
+        })
+    }
+
+    /// Reads all entries that weren't read yet.
+    fn read_rest(&mut self) {
+        let folders = &self.folders;
+        while self.file.has_rest() {
+            let is_there = |id: &ThreadId| folders.contains(id);
+            self.file.read_more(&mut self.entries, is_there);
+            self.order = None;
+        }
     }
 
     /// Looks at a thread's log unless that was done for this page, or its length
@@ -347,11 +369,8 @@ impl Listing {
             if !lines.is_empty() {
                 let _ = file::append(threads, &lines);
             }
-            let (folders, entries) = (&self.folders, &mut self.entries);
-            while self.file.has_rest() {
-                self.file.read_more(entries, |id| folders.contains(id));
-                self.order = None;
-            }
+            self.read_rest();
+            let (folders, entries) = (&self.folders, &self.entries);
             if self.file.is_damaged() && !was_damaged {
                 // The next listing begins anew.
                 return;

@@ -21,6 +21,7 @@ mod item_json;
 mod list;
 mod load;
 mod parallel;
+mod postgres;
 mod process;
 mod rounds;
 
@@ -70,6 +71,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "a round of one of 100 turns at once, 10 rounds each (policy `os`), beside 100 hand-written loops",
         budgets: &[Budget::CpuRatio(2.0)],
         set_up: rounds::conversations,
+    },
+    Benchmark {
+        name: "append-postgres",
+        about: "a durable record into one of 64 threads in PostgreSQL at once, beside a bare insert over as many connections",
+        budgets: &[],
+        set_up: postgres::append,
     },
     Benchmark {
         name: "append",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use haft_api::{Durability, NewThread, ThreadId, ThreadStore as _, ThreadWriter};
+use haft_api::{Durability, NewThread, ThreadId, ThreadStore as _};
 use haft_bench::{Pair, Result, Sample, Skipped};
 use haft_ext_store_postgres::{PostgresConfig, PostgresStore};
 use haft_testkit::PostgresServer;
@@ -37,7 +37,7 @@ pub(crate) fn append() -> Result<Pair> {
             let id = ThreadId::new(format!("thread-{number}"))?;
             writers.push(store.create(NewThread::new(id)).await?);
         }
-        haft_api::Result::Ok((store, writers))
+        Ok::<_, haft_api::Error>((store, writers))
     })?;
     let clients = tokio.block_on(connect(&url))?;
 
@@ -57,7 +57,7 @@ pub(crate) fn append() -> Result<Pair> {
                         for group in groups {
                             writer.append(group, Durability::Barrier).await?;
                         }
-                        haft_api::Result::<Box<dyn ThreadWriter>>::Ok(writer)
+                        Ok::<_, haft_api::Error>(writer)
                     })
                 });
                 for done in tokio.block_on(try_join_all(all))? {

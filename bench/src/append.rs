@@ -104,7 +104,7 @@ fn create_file(path: &Path) -> Result<File> {
 }
 
 /// A record as the runtime writes them, of middling length.
-fn record() -> Result<NewRecord> {
+pub(crate) fn record() -> Result<NewRecord> {
     let item = Item::ToolResult(ToolResult {
         call_id: haft_api::CallId::new("call_1")?,
         name: "read_line".to_owned(),

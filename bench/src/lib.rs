@@ -55,6 +55,19 @@ use options::{Options, Wish};
 /// What a benchmark may fail with: a text for people.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+/// Why a benchmark can't be had on this machine, as the error of its setting up:
+/// it is then left out, and that is no failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped(pub String);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
 /// One benchmark.
 #[derive(Debug)]
 pub struct Benchmark {
@@ -103,7 +116,7 @@ pub fn main(benchmarks: &[Benchmark]) -> ExitCode {
 }
 
 fn run(benchmarks: &[Benchmark], options: &Options) -> ExitCode {
-    let (mut outcomes, mut broken) = (Vec::new(), false);
+    let (mut outcomes, mut broken, mut skipped) = (Vec::new(), false, false);
     for benchmark in benchmarks.iter().filter(|b| options.includes(b.name)) {
         eprintln!("{}: {}", benchmark.name, benchmark.about);
         match benchmark.run(options.rounds) {
@@ -113,13 +126,17 @@ fn run(benchmarks: &[Benchmark], options: &Options) -> ExitCode {
                 }
                 outcomes.push(outcome);
             }
+            Err(error) if error.is::<Skipped>() => {
+                skipped = true;
+                eprintln!("skipped: {}: {error}", benchmark.name);
+            }
             Err(error) => {
                 broken = true;
                 eprintln!("error: {}: {error}", benchmark.name);
             }
         }
     }
-    if !broken && outcomes.is_empty() {
+    if !broken && !skipped && outcomes.is_empty() {
         eprintln!("error: no benchmark has such a name; `--list` tells them");
         return ExitCode::from(2);
     }

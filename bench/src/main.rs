@@ -26,6 +26,7 @@ mod memory;
 mod one_file;
 mod parallel;
 mod plugin;
+mod postgres;
 mod process;
 mod recorded;
 mod request;
@@ -110,6 +111,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "a round of one of 100 turns at once, 10 rounds each (policy `os`), beside 100 hand-written loops",
         budgets: &[Budget::CpuRatio(2.0)],
         set_up: rounds::conversations,
+    },
+    Benchmark {
+        name: "append-postgres",
+        about: "a durable record into one of 64 threads in PostgreSQL at once, beside a bare insert over as many connections",
+        budgets: &[],
+        set_up: postgres::append,
     },
     Benchmark {
         name: "append",

@@ -259,6 +259,61 @@ async fn a_resumed_turn_runs_nothing_twice_that_is_not_idempotent() {
 }
 
 #[tokio::test]
+async fn what_another_process_wrote_before_it_died_counts_when_a_turn_goes_on() {
+    for resumes in [true, false] {
+        let store = MemoryStore::new();
+        let item = |item: &str| format!(r#"{{"e":1,"turn":"t","item":{item}}}"#);
+        let first = [(
+            "turn_started",
+            r#"{"e":1,"turn":"t","engine":"scripted","mode":"bypass"}"#.to_owned(),
+        )];
+        let id = crashed(&store, &first).await;
+        let tool = CountingTool::new("send").effects(haft_api::Effects::NETWORK);
+        let count = tool.executions();
+        let started = World::new([]).store(store.shared()).tool(tool).start();
+        let thread = started.runtime.open_thread(&id).await.unwrap();
+        // The other process goes on after the thread was read here, and dies
+        // while its call runs.
+        let later = [
+            (
+                "item",
+                item(r#"{"type":"user_message","parts":[{"type":"text","text":"q"}]}"#),
+            ),
+            (
+                "item",
+                item(r#"{"type":"tool_call","id":"a","name":"send","arguments":{}}"#),
+            ),
+            (
+                "tool_started",
+                r#"{"e":2,"turn":"t","call_ids":["a"]}"#.to_owned(),
+            ),
+        ];
+        let mut writer = store.open_writer(&id).await.unwrap();
+        let busy = thread.resume_turn(request("")).await.unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        let busy = thread.start_turn(request("x")).await.unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        let group = later.map(|(kind, data)| NewRecord {
+            kind: kind.to_owned(),
+            data: haft_api::raw_json(data).unwrap(),
+        });
+        writer
+            .append(group.into(), Durability::Barrier)
+            .await
+            .unwrap();
+        drop(writer);
+        let turn = match resumes {
+            true => thread.resume_turn(request("")).await,
+            false => thread.start_turn(request("x")).await,
+        };
+        assert_eq!(turn.unwrap().ended().await.status, TurnStatus::Completed);
+        assert_eq!(count.counts().started, 0, "it may have been sent already");
+        let outcome = outcomes(&thread).await.remove(0);
+        assert!(outcome.starts_with("send: !"), "{outcome}");
+    }
+}
+
+#[tokio::test]
 async fn a_turn_needs_an_engine_and_something_to_say() {
     let started = World::new([]).start();
     let thread = started.thread().await;

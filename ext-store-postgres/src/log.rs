@@ -169,7 +169,7 @@ impl Log {
                  UPDATE {s}.threads
                  SET next_seq = next_seq + $4, updated_ms = GREATEST(updated_ms, {now}),
                      lease_until_ms = {now} + $5
-                 WHERE no = $1 AND epoch = $2 AND next_seq = $3
+                 WHERE no = $1 AND epoch = $2 AND next_seq = $3 AND token = $10
                  RETURNING no, updated_ms, set_config('synchronous_commit', $6, true) AS commit
              ), put AS (
                  INSERT INTO {s}.records (thread, seq, time_ms, kind, data, crc)
@@ -200,6 +200,7 @@ impl Log {
                             &rows.kinds,
                             &rows.data,
                             &rows.crcs,
+                            &self.lease.token,
                         ],
                     )
                     .await?)
@@ -228,7 +229,8 @@ impl Log {
         let sync = self.settings.durability.syncs_metadata();
         let mut outcome = self.try_patch(&patched, &extra, sync).await;
         if let Err(Failure::Unknown(_) | Failure::Unreachable(_)) = outcome {
-            tokio::time::sleep(PAUSE).await;
+            // The first try must not come after a later change.
+            self.fence().await?;
             outcome = self.try_patch(&patched, &extra, sync).await;
         }
         match outcome {
@@ -256,7 +258,7 @@ impl Log {
         let sql = self.database.sql(
             "UPDATE {s}.threads SET title = $3, archived = $4, extra = $5,
                  lease_until_ms = {now} + $6
-             WHERE no = $1 AND epoch = $2 AND next_seq = $7
+             WHERE no = $1 AND epoch = $2 AND next_seq = $7 AND token = $9
              RETURNING set_config('synchronous_commit', $8, true)",
         );
         let next = self.first_number().map_err(Failure::Refused)?;
@@ -272,7 +274,15 @@ impl Log {
                     .query_opt(
                         &statement,
                         &[
-                            &thread, &epoch, title, &archived, &extra, &lease, &next, &commit,
+                            &thread,
+                            &epoch,
+                            title,
+                            &archived,
+                            &extra,
+                            &lease,
+                            &next,
+                            &commit,
+                            &self.lease.token,
                         ],
                     )
                     .await?)

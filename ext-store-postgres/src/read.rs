@@ -34,12 +34,18 @@ pub(crate) async fn read_page(
         .ask(async |client| {
             let segments = segments(client, database, thread).await?;
             let page = Page::new(database, thread, limit);
-            match range {
-                ReadRange::Forward { seq, .. } => page.forward(client, &segments, seq).await,
+            let page = match range {
+                ReadRange::Forward { seq, .. } => page.forward(client, &segments, seq).await?,
                 ReadRange::Backward { before, .. } => {
-                    page.backward(client, &segments, before).await
+                    page.backward(client, &segments, before).await?
                 }
+            };
+            let gap = |found: &Diagnostic| found.code == DiagnosticCode::Gap;
+            if page.diagnostics.iter().any(gap) {
+                // Unless the thread was deleted between the two statements.
+                crate::chain::segments(client, database, thread).await?;
             }
+            Ok(page)
         })
         .await
 }

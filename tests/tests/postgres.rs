@@ -1,5 +1,9 @@
 //! Two nodes over one database: one is killed in the middle of a turn, and the
 //! other goes on with it.
+#![allow(
+    clippy::print_stderr,
+    reason = "a test that is skipped says so in its output"
+)]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -78,6 +78,24 @@ impl Log {
             .ok_or_else(|| Error::new(haft_api::ErrorKind::Unexpected, "the writer is gone"))
     }
 
+    /// Takes the writer before anything is decided by what the thread says:
+    /// another process may have written to it since it was read here, and died.
+    ///
+    /// # Errors
+    /// What the store fails with; [`ErrorKind::Busy`](haft_api::ErrorKind::Busy)
+    /// if another process has it.
+    pub(crate) async fn hold(&mut self, shared: &Shared) -> Result<()> {
+        match self.writer(shared).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.context("thread", &self.metadata.id)),
+        }
+    }
+
+    /// Lets go of a writer that nothing was written with.
+    pub(crate) fn let_go(&mut self) {
+        self.writer = None;
+    }
+
     pub(crate) fn items(&self, before: Option<u64>, limit: usize) -> ThreadItems {
         let before = before.unwrap_or(u64::MAX);
         let settled = self
@@ -131,7 +149,7 @@ impl Log {
     }
 
     /// Whether the unfinished turn, if there is one, is this process's own.
-    fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.writer.is_some()
     }
 }

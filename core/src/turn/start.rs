@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::drive::{Driver, Work};
 use super::{ActiveTurn, Times, Turn, TurnEnd, TurnRequest, turn_id};
 use crate::dispatch::ToolSet;
+use crate::thread::fold::UnfinishedTurn;
 use crate::thread::records::ThreadRecord;
 use crate::thread::{Inner, Thread, TurnStatus, fold, lock};
 
@@ -104,11 +105,7 @@ impl Thread {
     /// [`ErrorKind::NotFound`] if no turn is unfinished; else as
     /// [`start_turn`](Self::start_turn).
     pub async fn resume_turn(&self, mut request: TurnRequest) -> Result<Turn> {
-        let unfinished = self.inner.log.lock().await.folded.unfinished.clone();
-        let unfinished = unfinished.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no turn of this thread is unfinished")
-                .context("thread", self.id())
-        })?;
+        let unfinished = self.unfinished().await?;
         let engine = self.inner.shared.engine(Some(&unfinished.engine))?;
         request.model = request.model.or_else(|| unfinished.model.clone());
         request.mode = tighter(request.mode, unfinished.mode);
@@ -148,6 +145,24 @@ impl Thread {
             })
         })
         .await
+    }
+
+    /// The turn that was left unfinished, as it is now and will stay: this
+    /// process has the thread's writer.
+    async fn unfinished(&self) -> Result<UnfinishedTurn> {
+        let mut log = self.inner.log.lock().await;
+        let held = log.is_live();
+        log.hold(&self.inner.shared).await?;
+        if let Some(unfinished) = &log.folded.unfinished {
+            return Ok(unfinished.clone());
+        }
+        if !held {
+            log.let_go();
+        }
+        Err(
+            Error::new(ErrorKind::NotFound, "no turn of this thread is unfinished")
+                .context("thread", self.id()),
+        )
     }
 
     async fn begin<F, P>(&self, prepare: P) -> Result<Turn>
@@ -254,6 +269,7 @@ impl Inner {
     /// store left open: its calls get results that say so, in one record.
     async fn recover(&self) -> Result<()> {
         let mut log = self.log.lock().await;
+        log.hold(&self.shared).await?;
         let Some(unfinished) = log.folded.unfinished.clone() else {
             return Ok(());
         };

@@ -18,7 +18,7 @@ pub(super) enum Settled {
 }
 
 /// What the writer finds in the thread's row after it has raised the epoch.
-struct Found {
+pub(super) struct Found {
     epoch: i64,
     next: i64,
     updated_ms: i64,
@@ -38,25 +38,10 @@ impl Log {
         count: usize,
         broken: Error,
     ) -> Result<Settled> {
-        let deadline = Instant::now() + self.database.timeout();
-        let found = loop {
-            match self.raise_epoch().await {
-                Ok(found) => break found,
-                Err(failure) => {
-                    let error = failure.into_error();
-                    if Instant::now() + PAUSE >= deadline || !error.is_temporary() {
-                        self.close_for("the connection broke off in the middle of an append");
-                        return Err(self.unknown("the group", error));
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        };
-        let Some(found) = found else {
+        let Some(found) = self.fence().await? else {
             self.close_for("another process has taken the thread over");
             return Err(self.unknown("the group", broken));
         };
-        self.epoch = found.epoch;
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         match found.next - first {
             0 if count > 0 => Ok(Settled::NotWritten(broken)),
@@ -66,6 +51,33 @@ impl Log {
             _ => {
                 self.close_for(lost(found.next, first));
                 Err(self.closed_error(&lost(found.next, first)))
+            }
+        }
+    }
+
+    /// Raises the epoch, waiting for the database as long as one operation may
+    /// take. None if the thread isn't this writer's any more.
+    ///
+    /// # Errors
+    /// If the database can't be asked. The writer is closed then.
+    pub(super) async fn fence(&mut self) -> Result<Option<Found>> {
+        let deadline = Instant::now() + self.database.timeout();
+        loop {
+            match self.raise_epoch().await {
+                Ok(found) => {
+                    if let Some(found) = &found {
+                        self.epoch = found.epoch;
+                    }
+                    return Ok(found);
+                }
+                Err(failure) => {
+                    let error = failure.into_error();
+                    if Instant::now() + PAUSE >= deadline || !error.is_temporary() {
+                        self.close_for("the connection broke off in the middle of a write");
+                        return Err(self.unknown("the write", error));
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
     }
@@ -102,7 +114,7 @@ impl Log {
     pub(super) async fn find_out_why(&mut self) -> Error {
         let sql = self
             .database
-            .sql("SELECT epoch, next_seq, holder FROM {s}.threads WHERE no = $1");
+            .sql("SELECT epoch, next_seq, holder, token FROM {s}.threads WHERE no = $1");
         let thread = self.lease.thread;
         let row = self
             .database
@@ -111,7 +123,10 @@ impl Log {
         let reason = match row {
             Err(_) => "the thread isn't this writer's any more".to_owned(),
             Ok(None) => "the thread was deleted".to_owned(),
-            Ok(Some(row)) if row.get::<_, i64>(0) != self.epoch => {
+            Ok(Some(row))
+                if row.get::<_, i64>(0) != self.epoch
+                    || row.get::<_, Option<&str>>(3) != Some(&*self.lease.token) =>
+            {
                 match row.get::<_, Option<String>>(2) {
                     Some(holder) => format!("the thread was taken over by {holder}"),
                     None => "the thread was taken over, and given back since".to_owned(),

@@ -65,27 +65,25 @@ async fn killed_writers_lose_nothing_that_was_acknowledged() {
 async fn a_crashed_server_loses_nothing_that_was_acknowledged() {
     let server = match Server::start() {
         Ok(server) => server,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(&reason),
     };
     let store = open(config(server.url(), &fresh_schema()).connections(6)).await;
-    let writers: Vec<_> = (0..4)
-        .map(|number| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                let thread = id(&format!("t{number}"));
-                let mut writer = store.create(NewThread::new(thread.clone())).await.unwrap();
-                for number in 0..60_u64 {
-                    let group = [note(&number.to_string()), note("pair")].concat();
-                    // Crashes are survived: the writer finds out what became
-                    // of the group, and goes on.
-                    let appended = writer.append(group, Durability::Barrier).await.unwrap();
-                    assert_eq!(appended.first_seq, 1 + 2 * number);
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                thread
-            })
-        })
-        .collect();
+    let mut writers = Vec::new();
+    for number in 0..4 {
+        let thread = id(&format!("t{number}"));
+        let mut writer = store.create(NewThread::new(thread.clone())).await.unwrap();
+        writers.push(tokio::spawn(async move {
+            for number in 0..60_u64 {
+                let group = [note(&number.to_string()), note("pair")].concat();
+                // Crashes are survived: the writer finds out what became of the
+                // group, and goes on.
+                let appended = writer.append(group, Durability::Barrier).await.unwrap();
+                assert_eq!(appended.first_seq, 1 + 2 * number);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            thread
+        }));
+    }
     let mut server = server;
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(120)).await;
@@ -105,7 +103,7 @@ async fn a_crashed_server_loses_only_what_nobody_asked_to_wait_for() {
     // What isn't waited for stays in the server's memory for seconds.
     let server = match Server::start_with(&[("wal_writer_delay", "10s")]) {
         Ok(server) => server,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return skip(&reason),
     };
     let store = open(config(server.url(), &fresh_schema()).lease(Duration::from_secs(60))).await;
     let thread = id("t");

@@ -157,7 +157,7 @@ async fn what_survives_a_power_cut_is_claimed_as_it_is() {
     check(server.url(), DurabilityPolicy::Os, false).await;
     match Server::start_with(&[("fsync", "off")]) {
         Ok(careless) => check(careless.url(), DurabilityPolicy::Barriers, false).await,
-        Err(reason) => eprintln!("skipped: {reason}"),
+        Err(reason) => skip(&reason),
     }
 }
 

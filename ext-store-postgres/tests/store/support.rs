@@ -124,15 +124,21 @@ pub(crate) async fn sql(server: &Server) -> tokio_postgres::Client {
     client
 }
 
+/// Says why a test isn't run.
+#[allow(
+    clippy::print_stderr,
+    reason = "a test that is skipped says so in its output"
+)]
+pub(crate) fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
+}
+
 /// The server, or a note that the test is skipped.
 macro_rules! server_or_skip {
     () => {
         match $crate::support::server() {
             Ok(server) => server,
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return;
-            }
+            Err(reason) => return $crate::support::skip(&reason),
         }
     };
 }

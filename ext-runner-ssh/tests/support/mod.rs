@@ -1,5 +1,6 @@
 //! A real server on the loopback address, started as an ordinary process.
 #![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs;
 use std::io::{Read as _, Write as _};

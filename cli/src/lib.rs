@@ -6,6 +6,7 @@
 //! | `store-jsonl` | the store `jsonl`: threads in files |
 //! | `store-postgres` | the store `postgres`: threads in PostgreSQL, for many machines |
 //! | `runner-local` | the runner `local`: tools work in a local directory |
+//! | `runner-ssh` | the runner `ssh`: tools work on a machine over SSH |
 //! | `tools-coding` | tools that read, write, search and run |
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
 //! | `engine-anthropic` | the engine `anthropic`: Anthropic, and every server that speaks Messages |
@@ -112,6 +113,8 @@ use haft_ext_engine_replay as _;
 use haft_ext_lua as _;
 #[cfg(feature = "runner-local")]
 use haft_ext_runner_local as _;
+#[cfg(feature = "runner-ssh")]
+use haft_ext_runner_ssh as _;
 #[cfg(feature = "store-jsonl")]
 use haft_ext_store_jsonl as _;
 #[cfg(feature = "store-postgres")]

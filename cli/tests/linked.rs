@@ -10,6 +10,7 @@ fn promised() -> Vec<&'static str> {
         ("engine-replay", cfg!(feature = "engine-replay")),
         ("lua", cfg!(feature = "lua")),
         ("runner-local", cfg!(feature = "runner-local")),
+        ("runner-ssh", cfg!(feature = "runner-ssh")),
         ("store-jsonl", cfg!(feature = "store-jsonl")),
         ("store-postgres", cfg!(feature = "store-postgres")),
         ("tools-coding", cfg!(feature = "tools-coding")),

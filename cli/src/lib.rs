@@ -10,10 +10,11 @@
 //! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
+//! | `quickjs` | the host `quickjs`: skills written in JavaScript |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
 //!
-//! All are on by default; a program that embeds Haft turns the defaults off and
+//! All but `quickjs` are on by default, and `full` is everything; a program that embeds Haft turns the defaults off and
 //! names what it wants. [`builder`] registers what is linked; parts of your own
 //! go beside it.
 //!
@@ -59,6 +60,8 @@ use haft_ext_engine_openai as _;
 use haft_ext_engine_replay as _;
 #[cfg(feature = "lua")]
 use haft_ext_lua as _;
+#[cfg(feature = "quickjs")]
+use haft_ext_quickjs as _;
 #[cfg(feature = "runner-local")]
 use haft_ext_runner_local as _;
 #[cfg(feature = "store-jsonl")]

@@ -8,20 +8,34 @@ use crate::failure::{DONE, Outcome};
 #[cfg(feature = "plugins")]
 use crate::plugins;
 use crate::render::write_line;
+#[cfg(feature = "quickjs")]
+use crate::scripts;
 
 #[cfg(feature = "lua")]
 mod lua;
+#[cfg(feature = "quickjs")]
+mod quickjs;
 
 pub(super) fn run(command: &ExtCommand) -> Outcome {
     match command {
         ExtCommand::List { json } => list(*json),
+        #[cfg(feature = "quickjs")]
+        ExtCommand::New { language, name } if language.js || language.ts => {
+            quickjs::new(name, language.ts)
+        }
         #[cfg(feature = "lua")]
         ExtCommand::New { name, .. } => lua::new(name),
+        #[cfg(all(feature = "quickjs", not(feature = "lua")))]
+        ExtCommand::New { .. } => Err(crate::failure::Failure::usage("name a language")),
         #[cfg(feature = "plugins")]
         ExtCommand::Check { path } if plugins::is_shared_object(path) => {
             let lines = plugins::check(path)?;
             print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))?;
             Ok(DONE)
+        }
+        #[cfg(feature = "quickjs")]
+        ExtCommand::Check { path } if scripts::is_skill(path) => {
+            super::block_on(quickjs::check(path))
         }
         #[cfg(feature = "lua")]
         ExtCommand::Check { path } => super::block_on(lua::check(path)),

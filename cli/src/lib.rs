@@ -11,10 +11,11 @@
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
 //! | `quickjs` | the host `quickjs`: skills written in JavaScript |
+//! | `typescript` | skills written in TypeScript, too |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
 //!
-//! All but `quickjs` are on by default, and `full` is everything; a program that embeds Haft turns the defaults off and
+//! All but `quickjs` and `typescript` are on by default, and `full` is everything; a program that embeds Haft turns the defaults off and
 //! names what it wants. [`builder`] registers what is linked; parts of your own
 //! go beside it.
 //!

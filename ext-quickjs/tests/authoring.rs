@@ -74,10 +74,13 @@ async fn what_is_declared_is_there() {
             namespace = opens.then_some(name);
         } else if line.starts_with('}') {
             namespace = None;
-        } else if let (Some(of), Some((member, _))) = (&namespace, line.trim().split_once('(')) {
-            if line.starts_with("  ") && !line.starts_with("   ") && !line.trim().starts_with('/') {
-                wanted.push(format!("{of}.{member}"));
-            }
+        } else if let (Some(of), Some((member, _))) = (&namespace, line.trim().split_once('('))
+            && line.starts_with("  ")
+            && !line.starts_with("   ")
+            && !line.trim().starts_with('/')
+        {
+            let member = member.split('<').next().unwrap_or_default();
+            wanted.push(format!("{of}.{member}"));
         }
     }
     assert!(

@@ -9,6 +9,11 @@ use crate::commands::print;
 use crate::failure::{DONE, FAILED, Failure, Outcome};
 
 pub(super) fn new(name: &str, typescript: bool) -> Outcome {
+    if typescript && !cfg!(feature = "typescript") {
+        return Err(Failure::usage(
+            "--ts: this program was built without TypeScript (feature `typescript`)",
+        ));
+    }
     let language = match typescript {
         true => Language::TypeScript,
         false => Language::JavaScript,

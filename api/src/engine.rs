@@ -451,6 +451,14 @@ pub enum EngineEvent {
     Call(EngineToolCall),
     /// Tokens used so far in this round; the last one counts.
     Usage(Usage),
+    /// Who answers, where that isn't what the request named: a fallback, or a
+    /// router's choice. At most once, before anything else.
+    Served {
+        /// The engine.
+        engine: ExtensionId,
+        /// The model, if it is known.
+        model: Option<String>,
+    },
     /// The end. Nothing follows it.
     Finished {
         /// Why.

@@ -168,6 +168,17 @@ pub enum EventBody {
         /// What failed.
         error: ErrorData,
     },
+    /// The history is getting long for the model: its earlier part is about to
+    /// be summarised.
+    #[serde(rename = "compaction.started")]
+    CompactionStarted {
+        /// About how many tokens it is, if anybody counted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
+        /// The tokens that fit, if anybody knows.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
     /// The thread's title or another of its metadata changed.
     #[serde(rename = "thread.updated")]
     ThreadUpdated {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use haft::core::FallbackEngine;
 use haft::{Registry, Runtime, RuntimeOptions, StoreOptions};
 use haft_api::{ErrorKind, ExtensionConfig, ExtensionId, RemoteRunnerProvider, ThreadStore};
 
@@ -21,6 +22,15 @@ pub(crate) fn registry(settings: &Settings) -> Outcome<Registry> {
         .into_iter()
         .map(|extension| Ok((extension.manifest()?, extension)))
         .collect::<haft_api::Result<_>>()?;
+    let twice =
+        |(manifest, _): &&(haft_api::Manifest, _)| linked.iter().any(|m| m.id == manifest.id);
+    if let Some((manifest, _)) = loaded.iter().find(twice) {
+        return Err(Failure::usage(format!(
+            "a shared object brings the extension `{}`, which this program has already; take it \
+             out of the configuration or off the command line",
+            manifest.id
+        )));
+    }
     let manifests = linked
         .iter()
         .chain(loaded.iter().map(|(manifest, _)| manifest));
@@ -80,7 +90,24 @@ pub(crate) fn runtime(
     let mut options = RuntimeOptions::default();
     options.local_runner = Some(runner);
     options.spill_dir = Some(settings.home.join("spill"));
+    options.fallbacks = fallbacks(settings, &registry)?;
+    if let Some(share) = settings.compact_at {
+        options.compact_at = share;
+    }
     Ok(Runtime::builder(registry).options(options).build(store)?)
+}
+
+/// The engines to fall back on.
+fn fallbacks(settings: &Settings, registry: &Registry) -> Outcome<Vec<FallbackEngine>> {
+    let fallback = |name: &String| {
+        let (engine, model) = match name.split_once(':') {
+            Some((engine, model)) => (engine, Some(model.to_owned())),
+            None => (name.as_str(), None),
+        };
+        let engine = engine_id(engine, registry)?;
+        Ok(FallbackEngine { engine, model })
+    };
+    settings.fallback.iter().map(fallback).collect()
 }
 
 /// The runner that was chosen.

@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, Outcome, one_line};
 use crate::instructions::instructions;
 use crate::output::{End, Output};
-use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line};
+use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line, visible};
 use crate::signals::Signals;
 
 /// How many pieces of text or of tools' output may wait for a slow reader.
@@ -76,8 +76,47 @@ impl Conversation {
         self.parts.thread.as_ref().map(Thread::id)
     }
 
+    /// What the conversation is held by.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.parts.runtime
+    }
+
+    /// Shows a text that is no part of a turn: where answers go, or beside them
+    /// where those are for programs.
+    ///
+    /// # Errors
+    /// What standard output fails with.
+    pub(crate) async fn tell(&mut self, text: &str) -> Outcome<()> {
+        let text = match self.console.shows_answers {
+            true => visible(text),
+            false => text.into(),
+        };
+        let mut end = match self.view {
+            View::Text(_) => self.output.stdout(),
+            View::Json(_) => self.output.stderr(),
+        };
+        // Writing to the queue can't fail.
+        writeln!(end, "{}", text.trim_end_matches('\n')).ok();
+        self.output.drain().await.map_err(|e| Failure::output(&e))
+    }
+
     /// Runs a turn to its end and shows it. Returns the exit status it means.
     pub(crate) async fn turn(&mut self, input: String) -> Outcome {
+        self.run(input, false).await
+    }
+
+    /// Summarises the conversation so far, and shows how that goes.
+    pub(crate) async fn compact(&mut self) -> Outcome {
+        match self.parts.thread {
+            Some(_) => self.run(String::new(), true).await,
+            None => {
+                self.aside("there is nothing to summarise yet");
+                Ok(DONE)
+            }
+        }
+    }
+
+    async fn run(&mut self, input: String, compact: bool) -> Outcome {
         let interruptible = self.signals.interruptible();
         let (thread, is_new) = match &self.parts.thread {
             Some(thread) => (thread.clone(), false),
@@ -91,13 +130,15 @@ impl Conversation {
                 self.view.event(&event).map_err(|e| Failure::output(&e))?;
             }
         }
-        let turn = thread
-            .start_turn(self.request(input))
-            .await
-            .map_err(|error| match error.kind() {
-                ErrorKind::InvalidInput => Failure::usage(error),
-                _ => Failure::failed(error),
-            })?;
+        let request = self.request(input);
+        let started = match compact {
+            true => thread.compact(request).await,
+            false => thread.start_turn(request).await,
+        };
+        let turn = started.map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => Failure::usage(error),
+            _ => Failure::failed(error),
+        })?;
         // Tasks of their own: whoever shows the turn may have to wait for
         // somebody who doesn't read.
         let (token, running) = (interruptible.token().clone(), turn.clone());

@@ -13,4 +13,4 @@ pub(crate) use json::{EventLines, write_line};
 pub(crate) use style::{Style, failure_line, visible};
 pub(crate) use text::{Looks, TextView};
 pub(crate) use transcript::{markdown, transcript};
-pub(crate) use units::{age, bytes, count, tokens};
+pub(crate) use units::{age, bytes, count, dollars, tokens};

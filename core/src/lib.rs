@@ -14,7 +14,9 @@
 //! | What is written, and what does a crash leave? | `thread::records`, `thread::fold` |
 //! | Who sees which event, and when? | `events` |
 //! | When is a sandbox made, and who holds it? | `workspace` |
-//! | Who tries a failed round again? | [`layers`] |
+//! | Who tries a failed round again, or asks another engine? | [`layers`] |
+//! | What if a history no longer fits the model? | `turn::compact` |
+//! | What did it cost? | [`prices`] |
 #![forbid(unsafe_code)]
 
 mod dispatch;
@@ -24,13 +26,16 @@ pub mod layers;
 mod moment;
 mod options;
 mod policy;
+pub mod prices;
 mod runtime;
 mod thread;
 mod turn;
 mod workspace;
 
 pub use events::Subscription;
-pub use options::RuntimeOptions;
-pub use runtime::{RunnerSelection, Runtime, RuntimeBuilder, ThreadOptions, ToolRun};
-pub use thread::{OpenRequest, Thread, ThreadItem, ThreadItems, TurnStatus};
+pub use options::{FallbackEngine, RuntimeOptions};
+pub use runtime::{
+    ImportReport, Piece, RunnerSelection, Runtime, RuntimeBuilder, ThreadOptions, ToolRun,
+};
+pub use thread::{ModelUsage, OpenRequest, Thread, ThreadItem, ThreadItems, TurnStatus};
 pub use turn::{Turn, TurnEnd, TurnRequest};

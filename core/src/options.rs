@@ -13,6 +13,9 @@ pub struct RuntimeOptions {
     /// The engine of turns that name none. Without it such a turn needs a
     /// runtime with exactly one engine.
     pub default_engine: Option<ExtensionId>,
+    /// Engines that are asked, in order, where the chosen one fails before it
+    /// has shown anything; see [`layers::Fallback`](crate::layers::Fallback).
+    pub fallbacks: Vec<FallbackEngine>,
     /// The runner that serves threads without a binding: the local directory.
     /// `None` disables local workspaces.
     pub local_runner: Option<ExtensionId>,
@@ -40,16 +43,31 @@ pub struct RuntimeOptions {
     pub retry_delay: Duration,
     /// Longest wait before a round is tried again, whatever the server asks for.
     pub max_retry_delay: Duration,
+    /// The share of a model's context window at which the older part of a
+    /// history is summarised, between 0 and 1. At 0 it is only once the model
+    /// refuses a round for its size.
+    pub compact_at: f64,
     /// Most calls of a round that run at the same time.
     pub parallel_calls: usize,
     /// Longest wait for a runner's lease.
     pub lease_wait: Duration,
 }
 
+/// An engine to fall back on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FallbackEngine {
+    /// The engine's id. One that the registry doesn't have is an error of
+    /// [`RuntimeBuilder::build`](crate::RuntimeBuilder::build).
+    pub engine: ExtensionId,
+    /// The model; `None` is the engine's default one.
+    pub model: Option<String>,
+}
+
 impl Default for RuntimeOptions {
     fn default() -> Self {
         Self {
             default_engine: None,
+            fallbacks: Vec::new(),
             local_runner: ExtensionId::new("local").ok(),
             default_runner: None,
             spill_dir: None,
@@ -62,6 +80,7 @@ impl Default for RuntimeOptions {
             engine_retries: 4,
             retry_delay: Duration::from_millis(500),
             max_retry_delay: Duration::from_secs(60),
+            compact_at: 0.8,
             parallel_calls: 128,
             lease_wait: Duration::from_secs(60),
         }

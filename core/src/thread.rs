@@ -57,6 +57,32 @@ pub struct ThreadItems {
     pub diagnostics: Vec<Diagnostic>,
     /// Tokens of all its turns.
     pub usage: Usage,
+    /// Tokens of all its rounds, by who answered them. May be less than
+    /// [`usage`](Self::usage) where a log was damaged.
+    pub models: Vec<ModelUsage>,
+}
+
+/// Tokens of the rounds that one model answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelUsage {
+    /// The engine.
+    pub engine: ExtensionId,
+    /// The model, if its name is known.
+    pub model: Option<String>,
+    /// The tokens.
+    pub usage: Usage,
+}
+
+impl ModelUsage {
+    /// No tokens of an engine's unnamed model.
+    pub fn new(engine: ExtensionId) -> Self {
+        Self {
+            engine,
+            model: None,
+            usage: Usage::default(),
+        }
+    }
 }
 
 /// A thread. Cheap to clone; the thread stays open while one clone lives.

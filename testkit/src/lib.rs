@@ -64,6 +64,8 @@
 //!   wrong in every way there is.
 //! - [`Faults`] counts, delays, holds, fails and panics: one way for all of
 //!   them. A [`Gate`] holds code up until the test lets it go.
+//! - [`loopback`] is a server that answers byte for byte as it is told, for
+//!   engines that speak over the network.
 //! - [`validate_history`] checks a history after the rules of OpenAI's and
 //!   Anthropic's wires.
 #![forbid(unsafe_code)]
@@ -76,6 +78,7 @@ mod gate;
 mod history;
 mod journal;
 mod lock;
+pub mod loopback;
 mod runner;
 mod store;
 mod suite;

@@ -98,6 +98,8 @@ struct EventFields {
     turn_total: Option<Usage>,
     attempt: Option<u32>,
     delay_ms: Option<u64>,
+    tokens: Option<u64>,
+    window: Option<u64>,
     fields: Option<Vec<String>>,
     from: Option<u64>,
     to: Option<u64>,
@@ -163,6 +165,7 @@ fn body(fields: EventFields) -> Result<Option<EventBody>> {
             delay_ms,
             error
         }),
+        "compaction.started" => body!(CompactionStarted {} tokens, window),
         "thread.updated" => body!(ThreadUpdated { fields }),
         "lagged" => body!(Lagged { from, to }),
         "turn.completed" => body!(TurnCompleted { usage }),

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::args::ExtCommand;
+use crate::args::{ExtCommand, Language};
 use crate::commands::print;
 use crate::failure::{DONE, Outcome};
 #[cfg(feature = "plugins")]
@@ -15,18 +15,12 @@ use crate::scripts;
 mod lua;
 #[cfg(feature = "quickjs")]
 mod quickjs;
+mod rust;
 
 pub(super) fn run(command: &ExtCommand) -> Outcome {
     match command {
         ExtCommand::List { json } => list(*json),
-        #[cfg(feature = "quickjs")]
-        ExtCommand::New { language, name } if language.js || language.ts => {
-            quickjs::new(name, language.ts)
-        }
-        #[cfg(feature = "lua")]
-        ExtCommand::New { name, .. } => lua::new(name),
-        #[cfg(all(feature = "quickjs", not(feature = "lua")))]
-        ExtCommand::New { .. } => Err(crate::failure::Failure::usage("name a language")),
+        ExtCommand::New { language, name } => new(language, name),
         #[cfg(feature = "plugins")]
         ExtCommand::Check { path } if plugins::is_shared_object(path) => {
             let lines = plugins::check(path)?;
@@ -45,6 +39,19 @@ pub(super) fn run(command: &ExtCommand) -> Outcome {
             path.display()
         ))),
     }
+}
+
+fn new(language: &Language, name: &str) -> Outcome {
+    #[cfg(feature = "lua")]
+    if language.lua {
+        return lua::new(name);
+    }
+    #[cfg(feature = "quickjs")]
+    if language.js || language.ts {
+        return quickjs::new(name, language.ts);
+    }
+    debug_assert!(language.rust, "the command line names one language");
+    rust::new(name)
 }
 
 fn list(json: bool) -> Outcome {

@@ -8,7 +8,7 @@ use haft_api::{CallId, Error, Event, EventBody, Item, NoticeLevel, TurnId, Usage
 
 use super::answer::Answer;
 use super::call::call_line;
-use super::{Style, result_summary, tokens, visible};
+use super::{Style, count, result_summary, tokens, visible};
 use crate::failure::one_line;
 
 /// What the two ends can show.
@@ -101,6 +101,14 @@ impl<O: Write, E: Write> TextView<O, E> {
                     &self
                         .style
                         .warning(format!("trying again in {seconds:.1} s: {error}")),
+                )
+            }
+            EventBody::CompactionStarted { tokens, .. } => {
+                let size = tokens.map_or(String::new(), |t| format!(" of {} tokens", count(t)));
+                self.aside(
+                    &self
+                        .style
+                        .dim(format!("summarising the conversation{size} so far …")),
                 )
             }
             EventBody::TurnInterrupted { .. } if event.turn != self.turn => self.aside(

@@ -56,6 +56,15 @@ pub(crate) fn tokens(usage: &Usage) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// A sum of money, to the digits that an estimate is worth.
+pub(crate) fn dollars(sum: f64) -> String {
+    match sum {
+        s if s >= 1.0 => format!("${s:.2}"),
+        s if s >= 0.01 => format!("${s:.3}"),
+        s => format!("${s:.5}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

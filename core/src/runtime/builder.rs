@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use haft_api::{Registry, Result, ThreadStore, ToolSpec};
+use haft_api::{Error, ErrorKind, Registry, Result, ThreadStore, ToolSpec};
 
 use super::{Runtime, Shared};
 use crate::dispatch::ToolSet;
@@ -43,7 +43,8 @@ impl RuntimeBuilder {
     /// the registry, or bring your own.
     ///
     /// # Errors
-    /// If two tools have one name. A tool or a contributor that is no good is
+    /// If two tools have one name; if an engine of
+    /// [`fallbacks`](RuntimeOptions::fallbacks) isn't there. A tool or a contributor that is no good is
     /// left out and named by [`Runtime::problems`].
     pub fn build(self, store: Arc<dyn ThreadStore>) -> Result<Runtime> {
         let Self {
@@ -51,6 +52,16 @@ impl RuntimeBuilder {
             options,
             external_tools,
         } = self;
+        for fallback in &options.fallbacks {
+            let id = &fallback.engine;
+            if registry.engine(id.as_str()).is_none() {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    "there is no such engine to fall back on",
+                )
+                .context("engine", id));
+            }
+        }
         let (tools, problems) = ToolSet::registered(&registry, &external_tools)?;
         // The engines' retry layers tell threads of what they do, and threads
         // hold what the layers are part of: hence the weak end.

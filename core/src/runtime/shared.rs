@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use haft_api::{
-    Binding, Destination, DestinationId, Error, ErrorKind, EventBody, EventSink, ExtensionId,
-    InferenceEngine, PolicyContributor, Registry, Result, SessionState, ThreadId, ThreadStore,
+    Binding, Destination, DestinationId, Error, ErrorKind, EventSink, ExtensionId, InferenceEngine,
+    ModelInfo, PolicyContributor, Registry, Result, SessionState, ThreadId, ThreadStore,
 };
 
+use super::engines;
 use crate::dispatch::{Bounds, Limits, ToolSet, private_folder};
-use crate::layers::{IdleTimeout, Retry, RetryObserver, RetryPolicy};
+use crate::guard;
 use crate::options::RuntimeOptions;
 use crate::thread::{Inner, Thread, lock};
 use crate::workspace::{Place, SessionLocks, Workspace};
@@ -25,7 +27,16 @@ pub(crate) struct Shared {
     sinks: Arc<[Arc<dyn EventSink>]>,
     locks: Arc<SessionLocks>,
     threads: Mutex<HashMap<ThreadId, Weak<Inner>>>,
+    models: Mutex<HashMap<ModelKey, Option<ModelInfo>>>,
 }
+
+/// A model as it is asked for: its engine, and its name unless it is the
+/// default one.
+type ModelKey = (ExtensionId, Option<String>);
+
+/// How long an engine may think about what it knows of a model, while a turn
+/// waits.
+const MODEL_TIME: Duration = Duration::from_secs(5);
 
 impl Shared {
     pub(super) fn new(
@@ -36,17 +47,7 @@ impl Shared {
         problems: Vec<Error>,
         shared: &Weak<Self>,
     ) -> Self {
-        let engines = registry
-            .engines()
-            .iter()
-            .map(|engine| {
-                let id = engine.part.id().clone();
-                (
-                    id,
-                    layered(Arc::clone(&engine.part), &options, shared.clone()),
-                )
-            })
-            .collect();
+        let engines = engines::layered(&registry, &options, shared);
         let policies = registry
             .policies()
             .iter()
@@ -68,7 +69,25 @@ impl Shared {
             sinks,
             locks: Arc::default(),
             threads: Mutex::default(),
+            models: Mutex::default(),
         }
+    }
+
+    /// What is known of a model; asked once.
+    pub(crate) async fn model(
+        &self,
+        engine: &Arc<dyn InferenceEngine>,
+        name: Option<&str>,
+    ) -> Option<ModelInfo> {
+        let key = (engine.id().clone(), name.map(str::to_owned));
+        if let Some(known) = lock(&self.models).get(&key) {
+            return known.clone();
+        }
+        let asked = guard::future(engine.id().as_str(), engine.model(name));
+        let known = tokio::time::timeout(MODEL_TIME, asked).await;
+        let known = known.ok().and_then(Result::ok);
+        lock(&self.models).insert(key, known.clone());
+        known
     }
 
     /// The engine of that id; without one the default, or the only one.
@@ -194,7 +213,7 @@ impl Shared {
             .registry
             .runner(id.as_str())
             .ok_or_else(|| not_installed(id))?;
-        crate::guard::call(id.as_str(), || provider.validate(&binding.destination))?
+        guard::call(id.as_str(), || provider.validate(&binding.destination))?
     }
 
     /// The thread if it is open.
@@ -242,32 +261,4 @@ fn destination(id: &str, provider: &ExtensionId) -> Result<Destination> {
         config: haft_api::raw_json("{}")?,
         manifest: None,
     })
-}
-
-/// An engine within the layers that every engine gets.
-fn layered(
-    engine: Arc<dyn InferenceEngine>,
-    options: &RuntimeOptions,
-    shared: Weak<Shared>,
-) -> Arc<dyn InferenceEngine> {
-    let policy = RetryPolicy {
-        retries: options.engine_retries,
-        delay: options.retry_delay,
-        max_delay: options.max_retry_delay,
-    };
-    let observer: RetryObserver = Arc::new(move |request, attempt, delay, error| {
-        let thread = shared
-            .upgrade()
-            .and_then(|shared| shared.open(&request.thread));
-        let Some(thread) = thread else { return };
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let body = EventBody::EngineRetry {
-            attempt,
-            delay_ms,
-            error: error.to_data(),
-        };
-        thread.inner.hub.publish(Some(request.turn.clone()), body);
-    });
-    let engine = Arc::new(IdleTimeout::new(engine, options.engine_idle_timeout));
-    Arc::new(Retry::new(engine, policy, observer))
 }

@@ -8,8 +8,9 @@ use haft_api::{
     Result, ToolCall, ToolResult, TurnId, Usage,
 };
 
+use super::ModelUsage;
 use super::history::{Place, ThreadHistory};
-use super::records::{CallText, Parsed, ThreadRecord, TurnStatus};
+use super::records::{CallText, Parsed, Served, ThreadRecord, TurnStatus};
 
 /// Kinds that stores write for themselves.
 const STORE_KINDS: [&str; 4] = ["header", "metadata", "repair", "checkpoint"];
@@ -27,6 +28,10 @@ pub(crate) struct Folded {
     pub(crate) last_status: Option<TurnStatus>,
     /// Tokens of all turns.
     pub(crate) usage: Usage,
+    /// Tokens of all rounds, by who answered them.
+    pub(crate) served: BTreeMap<Served, Usage>,
+    /// The size of what a model is shown, as the last round counted it.
+    pub(crate) measured: Option<Measured>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -42,6 +47,13 @@ pub(crate) struct UnfinishedTurn {
     pub(crate) started: HashSet<CallId>,
     /// Approvals by request: the call, what it was about, and the answer.
     pub(crate) approvals: BTreeMap<RequestId, Approval>,
+}
+
+/// How many tokens the first items of what a model is shown are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub(crate) tokens: u64,
+    pub(crate) items: usize,
 }
 
 /// A question and, once there is one, its answer.
@@ -96,6 +108,8 @@ impl Folded {
             unfinished: None,
             last_status: None,
             usage: Usage::default(),
+            served: BTreeMap::new(),
+            measured: None,
             diagnostics: Vec::new(),
         }
     }
@@ -206,13 +220,43 @@ impl Folded {
                     approval.approved = Some(*approved);
                 }
             }
-            ThreadRecord::Usage { turn_total, .. } => {
-                if let Some(unfinished) = &mut self.unfinished {
-                    unfinished.usage = *turn_total;
-                }
+            ThreadRecord::Usage {
+                round,
+                turn_total,
+                served,
+            } => self.used(*round, *turn_total, served.clone()),
+            ThreadRecord::Compacted { summary, through } => {
+                self.history.compact(Arc::clone(summary), *through);
+                self.measured = None;
             }
         }
         Ok(())
+    }
+
+    /// Tokens by who answered.
+    pub(crate) fn model_usage(&self) -> Vec<ModelUsage> {
+        let all = self.served.iter().map(|(served, usage)| ModelUsage {
+            engine: served.engine.clone(),
+            model: served.model.clone(),
+            usage: *usage,
+        });
+        all.collect()
+    }
+
+    fn used(&mut self, round: Usage, turn_total: Usage, served: Option<Served>) {
+        self.measured = round.input.map(|input| Measured {
+            tokens: input.saturating_add(round.output.unwrap_or(0)),
+            items: self.history.shown().items().len(),
+        });
+        let Some(unfinished) = &mut self.unfinished else {
+            return;
+        };
+        unfinished.usage = turn_total;
+        let served = served.unwrap_or_else(|| Served {
+            engine: unfinished.engine.clone(),
+            model: unfinished.model.clone(),
+        });
+        self.served.entry(served).or_default().add(round);
     }
 
     fn end(&mut self, status: TurnStatus, usage: Usage) {
@@ -226,7 +270,9 @@ impl Folded {
     fn make_room(&mut self, record: &ThreadRecord, seq: u64) {
         self.begin_with_user(record, seq);
         let follows_results = match record {
-            ThreadRecord::TurnStarted { .. } | ThreadRecord::TurnEnded { .. } => true,
+            ThreadRecord::TurnStarted { .. }
+            | ThreadRecord::TurnEnded { .. }
+            | ThreadRecord::Compacted { .. } => true,
             ThreadRecord::Item(item) => self.history.check([&**item]).is_err(),
             _ => false,
         };

@@ -1,5 +1,8 @@
 //! The one owner of a thread's items, and of the rule that they are valid.
 //!
+//! All items stay; what a model is shown of them is the window, which a
+//! compaction shortens.
+//!
 //! Valid means: every tool call has exactly one result; the results of a round
 //! stand after its calls, in call order, before anything else; ids are unique;
 //! no text is empty. Nothing gets past [`ThreadHistory::push`].
@@ -18,6 +21,11 @@ use super::arguments;
 /// A process-wide source of generations: equal ones must mean equal prefixes.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
+/// A generation that no other history has.
+pub(crate) fn fresh_generation() -> u64 {
+    GENERATIONS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Longest call id that every provider takes: OpenAI's Chat Completions refuse
 /// longer ones.
 const WIRE_ID: usize = 40;
@@ -35,11 +43,20 @@ pub(crate) struct Place {
     pub(crate) turn: Option<TurnId>,
 }
 
+/// A summary, and the settled items behind what it summarises.
+struct Window {
+    history: History,
+    /// The first settled item that stands in it.
+    start: usize,
+}
+
 /// See the module's description.
 pub(crate) struct ThreadHistory {
     settled: History,
     /// One for each settled item.
     places: Vec<Place>,
+    /// What a model is shown, once it isn't all of it.
+    window: Option<Window>,
     /// The calls of the round under way, in call order.
     open: Vec<OpenCall>,
     used_ids: HashSet<CallId>,
@@ -48,19 +65,60 @@ pub(crate) struct ThreadHistory {
 
 impl ThreadHistory {
     pub(crate) fn new() -> Self {
-        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         Self {
-            settled: History::new(generation, Vec::new()),
+            settled: History::new(fresh_generation(), Vec::new()),
             places: Vec::new(),
+            window: None,
             open: Vec::new(),
             used_ids: HashSet::new(),
             next_id: 0,
         }
     }
 
-    /// The items, if no call is open.
+    /// What a model is shown, if no call is open.
     pub(crate) fn settled(&self) -> Option<&History> {
-        self.open.is_empty().then_some(&self.settled)
+        self.open.is_empty().then(|| self.shown())
+    }
+
+    /// What a model is shown, without results of a round that is under way.
+    pub(crate) fn shown(&self) -> &History {
+        match &self.window {
+            Some(window) => &window.history,
+            None => &self.settled,
+        }
+    }
+
+    /// The record of the last item that would be left out if only the items of
+    /// [`shown`](Self::shown) from the position `keep` on were kept; `None` if
+    /// none would.
+    pub(crate) fn left_out(&self, keep: usize) -> Option<u64> {
+        let behind = match &self.window {
+            Some(window) => window.start + keep.checked_sub(1)?,
+            None => keep,
+        };
+        self.places
+            .get(behind.checked_sub(1)?)
+            .map(|place| place.seq)
+    }
+
+    /// Shows a model `summary` in place of all items up to the record `through`.
+    /// A result never stands there without its call.
+    pub(crate) fn compact(&mut self, summary: Arc<Item>, through: u64) {
+        let items = self.settled.items();
+        let later = |place: &Place| place.seq > through;
+        let mut start = self.places.iter().position(later).unwrap_or(items.len());
+        while matches!(
+            items.get(start).map(|item| &**item),
+            Some(Item::ToolResult(_))
+        ) {
+            start += 1;
+        }
+        let mut kept = vec![summary];
+        kept.extend(items[start..].iter().cloned());
+        self.window = Some(Window {
+            history: History::new(fresh_generation(), kept),
+            start,
+        });
     }
 
     /// All items that have their place, and where each stands. Results of a
@@ -203,6 +261,9 @@ impl ThreadHistory {
     }
 
     fn settle(&mut self, item: Arc<Item>, place: Place) {
+        if let Some(window) = &mut self.window {
+            window.history.push(Arc::clone(&item));
+        }
         self.settled.push(item);
         self.places.push(place);
     }
@@ -333,5 +394,52 @@ mod tests {
             "empty",
         );
         refuse(&mut open, Arc::new(Item::user("")), "empty");
+    }
+
+    #[test]
+    fn a_compaction_shortens_what_is_shown_and_nothing_else() {
+        let text = |item: &Arc<Item>| match &**item {
+            Item::UserMessage { parts } => haft_api::join_text(parts),
+            Item::ToolResult(result) => format!("={}", result.call_id),
+            Item::ToolCall(call) => format!("{}()", call.id),
+            other => other.type_name().to_owned(),
+        };
+        let shown = |history: &ThreadHistory| -> Vec<String> {
+            history.shown().items().iter().map(text).collect()
+        };
+        let mut history = ThreadHistory::new();
+        let call = |id: &str| {
+            Item::ToolCall(ToolCall {
+                id: CallId::new(id).unwrap(),
+                name: "f".to_owned(),
+                arguments: haft_api::raw_json("{}").unwrap(),
+                state: None,
+            })
+        };
+        let items = [
+            Arc::new(Item::user("a")),
+            Arc::new(call("x")),
+            result("x"),
+            Arc::new(call("y")),
+            result("y"),
+        ];
+        for (seq, item) in (1..).zip(items) {
+            history.push(item, Place { seq, turn: None }).unwrap();
+        }
+        assert_eq!(history.left_out(3), Some(3));
+        let before = history.shown().generation();
+        history.compact(Arc::new(Item::user("so far")), 3);
+        assert_ne!(history.shown().generation(), before);
+        assert_eq!(shown(&history), ["so far", "y()", "=y"]);
+        assert_eq!(history.left_out(1), Some(3));
+        assert_eq!(history.left_out(3), Some(5));
+        assert_eq!(history.left_out(0), None);
+        let next = Arc::new(Item::user("b"));
+        history.push(next, Place { seq: 9, turn: None }).unwrap();
+        assert_eq!(shown(&history), ["so far", "y()", "=y", "b"]);
+        assert_eq!(history.placed().count(), 6);
+        // Not a result without its call, whatever the number says.
+        history.compact(Arc::new(Item::user("more")), 4);
+        assert_eq!(shown(&history), ["more", "b"]);
     }
 }

@@ -50,6 +50,13 @@ pub(crate) enum ThreadRecord {
     Usage {
         round: Usage,
         turn_total: Usage,
+        /// Who was paid for it, where it isn't as the turn began.
+        served: Option<Served>,
+    },
+    /// Items up to the record `through` are shown to a model as `summary` only.
+    Compacted {
+        summary: Arc<Item>,
+        through: u64,
     },
     TurnEnded {
         status: TurnStatus,
@@ -61,6 +68,14 @@ pub(crate) enum ThreadRecord {
         results: Vec<Arc<Item>>,
         usage: Usage,
     },
+}
+
+/// The engine and the model that answered a round.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Served {
+    pub(crate) engine: ExtensionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
 }
 
 /// What an approval is about, as far as it is shown.
@@ -107,6 +122,10 @@ struct Fields {
     error: Option<ErrorData>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     results: Option<Vec<Arc<Item>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    served: Option<Served>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    through: Option<u64>,
 }
 
 /// A record of the runtime's, read back.
@@ -125,6 +144,7 @@ impl ThreadRecord {
             Self::ApprovalRequested { .. } => "approval_requested",
             Self::ApprovalResolved { .. } => "approval_resolved",
             Self::Usage { .. } => "usage",
+            Self::Compacted { .. } => "compacted",
             Self::TurnEnded { .. } => "turn_ended",
             Self::TurnRecovered { .. } => "turn_recovered",
         }
@@ -167,9 +187,18 @@ impl ThreadRecord {
                 fields.request_id = Some(request_id);
                 fields.approved = Some(approved);
             }
-            Self::Usage { round, turn_total } => {
+            Self::Usage {
+                round,
+                turn_total,
+                served,
+            } => {
                 fields.round = Some(round);
                 fields.usage = Some(turn_total);
+                fields.served = served;
+            }
+            Self::Compacted { summary, through } => {
+                fields.item = Some(summary);
+                fields.through = Some(through);
             }
             Self::TurnEnded {
                 status,
@@ -191,13 +220,14 @@ impl ThreadRecord {
     /// Reads a record back; `None` if it isn't one of the runtime's, or lacks
     /// what its kind needs.
     pub(crate) fn decode(record: &Record) -> Result<Option<Parsed>> {
-        const KINDS: [&str; 8] = [
+        const KINDS: [&str; 9] = [
             "turn_started",
             "item",
             "tool_started",
             "approval_requested",
             "approval_resolved",
             "usage",
+            "compacted",
             "turn_ended",
             "turn_recovered",
         ];
@@ -245,6 +275,11 @@ impl ThreadRecord {
             "usage" => Self::Usage {
                 round: f.round?,
                 turn_total: f.usage?,
+                served: f.served,
+            },
+            "compacted" => Self::Compacted {
+                summary: f.item?,
+                through: f.through?,
             },
             "turn_ended" => Self::TurnEnded {
                 status: f.status?,
@@ -276,7 +311,7 @@ impl ThreadRecord {
                 vec![EventBody::TurnStarted { engine, model }]
             }
             Self::Item(item) => item_events(item),
-            Self::ToolStarted { .. } => Vec::new(),
+            Self::ToolStarted { .. } | Self::Compacted { .. } => Vec::new(),
             Self::ApprovalRequested {
                 request_id,
                 call_id,
@@ -300,7 +335,9 @@ impl ThreadRecord {
                     approved,
                 }]
             }
-            Self::Usage { round, turn_total } => vec![EventBody::Usage { round, turn_total }],
+            Self::Usage {
+                round, turn_total, ..
+            } => vec![EventBody::Usage { round, turn_total }],
             Self::TurnEnded {
                 status,
                 error,

@@ -2,6 +2,8 @@
 
 use haft_api::{EngineEvent, EngineToolCall, FinishReason, Item, ProviderState, Usage};
 
+use crate::thread::records::Served;
+
 /// One block of what the model said, in the order it said it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Block {
@@ -15,6 +17,7 @@ pub(super) struct Assembler {
     blocks: Vec<Block>,
     open: Open,
     usage: Usage,
+    served: Option<Served>,
 }
 
 #[derive(Default)]
@@ -29,7 +32,20 @@ enum Open {
 pub(super) struct Round {
     pub(super) blocks: Vec<Block>,
     pub(super) usage: Usage,
+    /// Who answered, if the engine said so.
+    pub(super) served: Option<Served>,
     pub(super) reason: FinishReason,
+}
+
+impl Round {
+    /// All that was said.
+    pub(super) fn text(&self) -> String {
+        let texts = self.blocks.iter().filter_map(|block| match block {
+            Block::Item(Item::AssistantMessage { text, .. }) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl Assembler {
@@ -63,6 +79,7 @@ impl Assembler {
                 self.blocks.push(Block::Call(call));
             }
             EngineEvent::Usage(usage) => self.usage = usage,
+            EngineEvent::Served { engine, model } => self.served = Some(Served { engine, model }),
             EngineEvent::Finished { reason } => return Some(reason),
             _ => {}
         }
@@ -85,6 +102,7 @@ impl Assembler {
         Round {
             blocks: self.blocks,
             usage: self.usage,
+            served: self.served,
             reason,
         }
     }

@@ -14,8 +14,17 @@ use super::stream::{self, StreamEnd};
 use super::{ActiveTurn, Times, TurnEnd, TurnRequest};
 use crate::dispatch::{self, ToolSet};
 use crate::moment::Moment;
-use crate::thread::records::{ThreadRecord, turn_end};
+use crate::thread::records::{Served, ThreadRecord, turn_end};
 use crate::thread::{Inner, ThreadJournal, TurnStatus};
+
+/// What a turn is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// To answer.
+    Answer,
+    /// To shorten what the model is shown.
+    Compact,
+}
 
 /// A turn under way.
 pub(super) struct Driver {
@@ -25,17 +34,20 @@ pub(super) struct Driver {
     pub(super) request: TurnRequest,
     pub(super) times: Times,
     pub(super) usage: Usage,
+    pub(super) work: Work,
+    /// How often the model has refused the round at hand for its size.
+    pub(super) overflows: u8,
 }
 
 /// How the loop ended, and what is to be written together with the turn's end.
-struct Ending {
+pub(super) struct Ending {
     status: TurnStatus,
     error: Option<Error>,
     records: Vec<ThreadRecord>,
 }
 
 impl Ending {
-    fn completed(records: Vec<ThreadRecord>) -> Self {
+    pub(super) fn completed(records: Vec<ThreadRecord>) -> Self {
         Self {
             status: TurnStatus::Completed,
             error: None,
@@ -43,7 +55,7 @@ impl Ending {
         }
     }
 
-    fn failed(error: Error, records: Vec<ThreadRecord>) -> Self {
+    pub(super) fn failed(error: Error, records: Vec<ThreadRecord>) -> Self {
         Self {
             status: TurnStatus::Failed,
             error: Some(error),
@@ -51,7 +63,7 @@ impl Ending {
         }
     }
 
-    fn interrupted(records: Vec<ThreadRecord>) -> Self {
+    pub(super) fn interrupted(records: Vec<ThreadRecord>) -> Self {
         Self {
             status: TurnStatus::Interrupted,
             error: None,
@@ -61,17 +73,23 @@ impl Ending {
 }
 
 /// What a round came to.
-enum Next {
+pub(super) enum Next {
     Again,
+    /// The same round once more, of a shorter history.
+    Same,
     Over(Ending),
 }
 
 impl Driver {
     /// Runs the turn to its one end.
     pub(super) async fn run(mut self, place: Occupied) -> TurnEnd {
-        let looped = std::panic::AssertUnwindSafe(self.rounds())
-            .catch_unwind()
-            .await;
+        let work = async {
+            match self.work {
+                Work::Answer => self.rounds().await,
+                Work::Compact => self.compact_as_asked().await,
+            }
+        };
+        let looped = std::panic::AssertUnwindSafe(work).catch_unwind().await;
         let ending = match looped {
             Ok(Ok(ending)) => ending,
             Ok(Err(error)) => Ending::failed(error, Vec::new()),
@@ -115,6 +133,7 @@ impl Driver {
             }
             match self.round(&tools, round).await? {
                 Next::Again => round += 1,
+                Next::Same => {}
                 Next::Over(ending) => return Ok(ending),
             }
         }
@@ -133,7 +152,11 @@ impl Driver {
         }
     }
 
-    async fn append(&self, records: &[ThreadRecord], durability: Durability) -> Result<()> {
+    pub(super) async fn append(
+        &self,
+        records: &[ThreadRecord],
+        durability: Durability,
+    ) -> Result<()> {
         let mut log = self.thread.log.lock().await;
         self.thread
             .append(&mut log, Some(&self.active.id), records, durability)
@@ -146,14 +169,23 @@ impl Driver {
         if !said.is_empty() {
             self.append(&said, Durability::Barrier).await?;
         }
+        if let Some(ending) = self.keep_within_window().await? {
+            return Ok(Next::Over(ending));
+        }
         let request = self.engine_request(tools, round).await?;
         let last = request.tool_choice == ToolChoice::None;
-        let hub = &self.thread.hub;
+        let hub = Some(&self.thread.hub);
         let cancel = &self.active.cancel;
         match stream::run(&self.engine, request, hub, cancel, self.times.end).await {
             StreamEnd::Interrupted { kept, usage } => {
                 let records = self.broken_off(kept, usage);
                 Ok(Next::Over(Ending::interrupted(records)))
+            }
+            StreamEnd::Broken { kept, usage, error }
+                if kept.is_empty() && error.kind() == ErrorKind::ContextOverflow =>
+            {
+                self.overflowed(usage, error.context("thread", &self.thread.id))
+                    .await
             }
             StreamEnd::Broken { kept, usage, error } => {
                 let error = error.context("thread", &self.thread.id);
@@ -203,29 +235,49 @@ impl Driver {
             .into_iter()
             .map(|item| ThreadRecord::Item(Arc::new(item)))
             .collect();
-        records.extend(self.account(usage));
+        records.extend(self.account(usage, None));
         records
     }
 
-    fn account(&mut self, round: Usage) -> Option<ThreadRecord> {
+    /// Who is paid for a round: what the engine says, else the name of the
+    /// model that nobody named.
+    pub(super) async fn served(&self, said: Option<Served>) -> Option<Served> {
+        if said.is_some() || self.request.model.is_some() {
+            return said;
+        }
+        let info = self.thread.shared.model(&self.engine, None).await?;
+        Some(Served {
+            engine: self.engine.id().clone(),
+            model: Some(info.name),
+        })
+    }
+
+    pub(super) fn account(&mut self, round: Usage, served: Option<Served>) -> Option<ThreadRecord> {
         self.usage.add(round);
         let turn_total = self.usage;
-        (!round.is_empty()).then_some(ThreadRecord::Usage { round, turn_total })
+        (!round.is_empty()).then_some(ThreadRecord::Usage {
+            round,
+            turn_total,
+            served,
+        })
     }
 
     async fn finished(&mut self, round: Round, last: bool) -> Result<Next> {
         let Round {
             blocks,
             usage,
+            served,
             reason,
         } = round;
+        self.overflows = 0;
+        let served = self.served(served).await;
         let cut = matches!(reason, FinishReason::Length | FinishReason::ContentFilter);
         let calls = blocks
             .iter()
             .filter(|block| matches!(block, Block::Call(_)))
             .count();
         let mut records = self.records(blocks, !cut && !last).await;
-        records.extend(self.account(usage));
+        records.extend(self.account(usage, served));
         records.extend(early_end(&reason));
         if calls > 0 && (cut || last) {
             let why = if cut {
@@ -393,7 +445,7 @@ fn last_answer(history: &crate::thread::history::ThreadHistory) -> String {
     answer
 }
 
-fn notice(level: NoticeLevel, code: &str, text: impl Into<String>) -> ThreadRecord {
+pub(super) fn notice(level: NoticeLevel, code: &str, text: impl Into<String>) -> ThreadRecord {
     let (code, text) = (code.to_owned(), text.into());
     ThreadRecord::Item(Arc::new(Item::Notice { level, code, text }))
 }

@@ -8,11 +8,19 @@ use haft_api::{
 };
 use tokio::sync::watch;
 
-use super::drive::Driver;
+use super::drive::{Driver, Work};
 use super::{ActiveTurn, Times, Turn, TurnEnd, TurnRequest, turn_id};
 use crate::dispatch::ToolSet;
 use crate::thread::records::ThreadRecord;
 use crate::thread::{Inner, Thread, TurnStatus, fold, lock};
+
+/// What a turn that was prepared goes on with.
+struct Begun {
+    engine: Arc<dyn InferenceEngine>,
+    request: TurnRequest,
+    usage: Usage,
+    work: Work,
+}
 
 impl Thread {
     /// Starts a turn. It is in the store, and runs on its own, when this
@@ -44,7 +52,44 @@ impl Thread {
                     .append(&mut log, Some(&slot.id), &records, Durability::Barrier)
                     .await?;
             }
-            Ok((engine, request, Usage::default()))
+            Ok(Begun {
+                engine,
+                request,
+                usage: Usage::default(),
+                work: Work::Answer,
+            })
+        })
+        .await
+    }
+
+    /// Summarises the older part of what the model is shown of this thread,
+    /// without waiting for it to get too long. All of it stays in the thread.
+    /// It is a turn of its own: of `request`, the engine, the model, the options
+    /// and the time limit count.
+    ///
+    /// # Errors
+    /// As [`start_turn`](Self::start_turn). That there is nothing to summarise
+    /// isn't one.
+    pub async fn compact(&self, request: TurnRequest) -> Result<Turn> {
+        let engine = self.inner.shared.engine(request.engine.as_ref())?;
+        self.begin(move |thread, slot| async move {
+            thread.recover().await?;
+            let started = ThreadRecord::TurnStarted {
+                engine: engine.id().clone(),
+                model: request.model.clone(),
+                mode: request.mode,
+            };
+            let mut log = thread.log.lock().await;
+            thread
+                .append(&mut log, Some(&slot.id), &[started], Durability::Barrier)
+                .await?;
+            drop(log);
+            Ok(Begun {
+                engine,
+                request,
+                usage: Usage::default(),
+                work: Work::Compact,
+            })
         })
         .await
     }
@@ -90,8 +135,17 @@ impl Thread {
                     .append(&mut log, Some(&slot.id), &unknown, Durability::Barrier)
                     .await?;
             }
+            // Only a compaction begins without a message.
+            let mut placed = log.folded.history.placed();
+            let spoken = placed.any(|(_, place)| place.turn.as_ref() == Some(&slot.id));
+            drop(placed);
             drop(log);
-            Ok((engine, request, unfinished.usage))
+            Ok(Begun {
+                engine,
+                request,
+                usage: unfinished.usage,
+                work: if spoken { Work::Answer } else { Work::Compact },
+            })
         })
         .await
     }
@@ -99,7 +153,7 @@ impl Thread {
     async fn begin<F, P>(&self, prepare: P) -> Result<Turn>
     where
         P: FnOnce(Arc<Inner>, Arc<ActiveTurn>) -> F + Send + 'static,
-        F: Future<Output = Result<(Arc<dyn InferenceEngine>, TurnRequest, Usage)>> + Send,
+        F: Future<Output = Result<Begun>> + Send,
     {
         self.begin_as(turn_id()?, prepare).await
     }
@@ -109,7 +163,7 @@ impl Thread {
     async fn begin_as<F, P>(&self, id: haft_api::TurnId, prepare: P) -> Result<Turn>
     where
         P: FnOnce(Arc<Inner>, Arc<ActiveTurn>) -> F + Send + 'static,
-        F: Future<Output = Result<(Arc<dyn InferenceEngine>, TurnRequest, Usage)>> + Send,
+        F: Future<Output = Result<Begun>> + Send,
     {
         let active = Arc::new(ActiveTurn::new(id.clone()));
         {
@@ -140,7 +194,12 @@ impl Thread {
                             haft_api::panic_message(&*panic),
                         ))
                     });
-            let (engine, request, usage) = prepared?;
+            let Begun {
+                engine,
+                request,
+                usage,
+                work,
+            } = prepared?;
             tokio::spawn(async move {
                 let times = Times::new(request.time_limit);
                 let driver = Driver {
@@ -150,6 +209,8 @@ impl Thread {
                     request,
                     times,
                     usage,
+                    work,
+                    overflows: 0,
                 };
                 let end = driver.run(place).await;
                 ended.send_replace(Some(end));

@@ -27,11 +27,11 @@ pub(super) enum StreamEnd {
     },
 }
 
-/// Runs one round's model call.
+/// Runs one round's model call, shown in `hub` if there is one.
 pub(super) async fn run(
     engine: &Arc<dyn InferenceEngine>,
     request: EngineRequest,
-    hub: &EventHub,
+    hub: Option<&EventHub>,
     cancel: &CancellationToken,
     end: Option<Moment>,
 ) -> StreamEnd {
@@ -39,7 +39,9 @@ pub(super) async fn run(
     let mut assembler = Assembler::default();
     let outcome = {
         let reading = read(engine, request, &mut assembler, |event| {
-            show(hub, &turn, event);
+            if let Some(hub) = hub {
+                show(hub, &turn, event);
+            }
         });
         tokio::select! {
             biased;

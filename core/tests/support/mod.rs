@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use haft_api::{
-    Event, ExtensionRegistryBuilder, Item, PolicyMode, RemoteRunnerProvider, ThreadStore, Tool,
-    ToolResult, ToolSource, ToolSpec,
+    Event, ExtensionId, ExtensionRegistryBuilder, Item, PolicyMode, RemoteRunnerProvider, Result,
+    ThreadStore, Tool, ToolResult, ToolSource, ToolSpec,
 };
 use haft_core::{
-    Runtime, RuntimeOptions, Subscription, Thread, ThreadOptions, TurnEnd, TurnRequest,
+    FallbackEngine, Runtime, RuntimeOptions, Subscription, Thread, ThreadOptions, TurnEnd,
+    TurnRequest,
 };
 use haft_testkit::{FaultStore, Journal, MemoryStore, Round, ScriptedEngine, Tools};
 
@@ -36,13 +37,17 @@ pub struct Started {
 
 impl World {
     pub fn new(rounds: impl IntoIterator<Item = Round>) -> Self {
+        Self::with_engine(ScriptedEngine::new().rounds(rounds))
+    }
+
+    pub fn with_engine(engine: ScriptedEngine) -> Self {
         let mut options = RuntimeOptions::default();
         options.local_runner = None;
         Self {
             registry: ExtensionRegistryBuilder::new(),
             options,
             tools: Tools::new(),
-            engine: ScriptedEngine::new().rounds(rounds),
+            engine,
             store: None,
             external: Vec::new(),
         }
@@ -79,7 +84,11 @@ impl World {
         self
     }
 
-    pub fn start(mut self) -> Started {
+    pub fn start(self) -> Started {
+        self.try_start().unwrap()
+    }
+
+    pub fn try_start(mut self) -> Result<Started> {
         let journal = Journal::new();
         let engine = Arc::new(self.engine);
         self.registry.engine(Arc::clone(&engine) as Arc<_>);
@@ -87,19 +96,19 @@ impl World {
         self.registry.event_sink(Arc::new(journal.clone()));
         let inner = self.store.unwrap_or_else(|| MemoryStore::new().shared());
         let store = FaultStore::new(inner).with_journal(&journal);
-        let registry = self.registry.build().unwrap();
+        let registry = self.registry.build()?;
         let builder = Runtime::builder(registry).options(self.options);
         let builder = self
             .external
             .into_iter()
             .fold(builder, |b, spec| b.external_tool(spec));
-        let runtime = builder.build(store.shared()).unwrap();
-        Started {
+        let runtime = builder.build(store.shared())?;
+        Ok(Started {
             runtime,
             engine,
             store,
             journal,
-        }
+        })
     }
 }
 
@@ -116,6 +125,18 @@ impl Started {
         let thread = self.thread().await;
         let end = run(&thread, text).await;
         (thread, end)
+    }
+}
+
+pub fn engine_id(id: &str) -> ExtensionId {
+    ExtensionId::new(id).unwrap()
+}
+
+/// An engine to fall back on.
+pub fn fallback(engine: &str, model: Option<&str>) -> FallbackEngine {
+    FallbackEngine {
+        engine: engine_id(engine),
+        model: model.map(str::to_owned),
     }
 }
 

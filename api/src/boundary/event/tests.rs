@@ -102,6 +102,10 @@ fn all() -> Vec<EventBody> {
             delay_ms: 500,
             error: Error::new(ErrorKind::Unavailable, "gone").to_data(),
         },
+        Body::CompactionStarted {
+            tokens: Some(9_000),
+            window: None,
+        },
         Body::ThreadUpdated {
             fields: vec!["title".to_owned()],
         },
@@ -128,6 +132,7 @@ fn all() -> Vec<EventBody> {
             | Body::ExternalCallRequested { .. }
             | Body::Usage { .. }
             | Body::EngineRetry { .. }
+            | Body::CompactionStarted { .. }
             | Body::ThreadUpdated { .. }
             | Body::Lagged { .. }
             | Body::TurnCompleted { .. }

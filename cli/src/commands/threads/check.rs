@@ -22,7 +22,7 @@ struct Finding<'a> {
 
 /// Checks one thread, or all.
 pub(super) async fn check(place: &PlaceArgs, name: Option<&str>, json: bool) -> Outcome {
-    let (runtime, store) = runtime(place).await?;
+    let (runtime, store, _) = runtime(place).await?;
     let mut lost = false;
     match name {
         Some(name) => {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use haft_core::ThreadItem;
 
-use super::show::{ItemLine, read};
+use super::show::{ItemLine, Stored, read};
 use crate::args::{ExportFormat, PlaceArgs};
 use crate::commands::print;
 use crate::console::Console;
@@ -17,7 +17,7 @@ pub(super) async fn export(
     name: &str,
     format: ExportFormat,
 ) -> Outcome {
-    let (title, items) = read(place, console, name).await?;
+    let Stored { title, items, .. } = read(place, console, name).await?;
     match format {
         ExportFormat::Markdown => print(|out| out.write_all(markdown(&title, &items).as_bytes()))?,
         ExportFormat::Jsonl => print(|out| {

@@ -12,7 +12,7 @@ use crate::render::write_line;
 
 /// Prints the fork's id, or its metadata.
 pub(super) async fn fork(place: &PlaceArgs, name: &str, at: Option<u64>, json: bool) -> Outcome {
-    let (runtime, store) = runtime(place).await?;
+    let (runtime, store, _) = runtime(place).await?;
     let parent = opening::find_thread(&*store, name).await?.id;
     let fork = runtime.fork_thread(&parent, at, None).await;
     let fork = fork.map_err(|error| match error.kind() {

@@ -293,6 +293,8 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "loading a shared object that the system hasn't loaded yet, beside reading it",
         budgets: &[Budget::Cpu(Duration::from_millis(2))],
         set_up: plugin::loading,
+    },
+    Benchmark {
         name: "skill-sync",
         about: "a JavaScript tool that returns at once, in batches of 64, beside the bare engine",
         budgets: &[Budget::Cpu(Duration::from_micros(5))],

@@ -207,8 +207,12 @@ impl Skill {
             return Err(self.failed(ErrorKind::Unsupported, words));
         }
         self.set_status(SkillStatus::Initializing, None);
-        let worker = match host.setup(&self).and_then(Worker::start) {
-            Ok(worker) => worker,
+        let made = host.setup(&self).and_then(|setup| {
+            let io = setup.io.clone();
+            Ok((Worker::start(setup)?, io))
+        });
+        let (worker, io) = match made {
+            Ok(made) => made,
             Err(error) => return Err(self.failed(error.kind(), error.to_string())),
         };
         if let Err(failure) = self.bring_up(&host, &worker).await {
@@ -229,7 +233,7 @@ impl Skill {
         host.log(&self.id, Level::Debug, "running");
         let (skill, lost) = (Arc::clone(&self), worker.lost.clone());
         let (inner, of) = (Arc::downgrade(&host), Arc::downgrade(&worker));
-        host.io().spawn(async move {
+        io.spawn(async move {
             lost.cancelled().await;
             if let (Some(host), Some(worker)) = (inner.upgrade(), of.upgrade())
                 && let Some(why) = worker.why_lost()
@@ -239,7 +243,7 @@ impl Skill {
         });
         // For information only: nothing waits for it.
         let (skill, inner) = (Arc::clone(&self), Arc::downgrade(&host));
-        host.io().spawn(async move {
+        io.spawn(async move {
             if let Some(host) = inner.upgrade() {
                 let ping = hook("onPing", "[]".to_owned());
                 let limit = host.settings().limits.hook();
@@ -391,9 +395,8 @@ impl Skill {
             ),
         };
         host.log(&self.id, Level::Error, &words);
-        if again {
+        if let (true, Ok(io)) = (again, host.io()) {
             let (skill, host) = (Arc::clone(self), Arc::clone(host));
-            let io = host.io().clone();
             io.spawn(async move {
                 if let Err(error) = Arc::clone(&skill).start(Arc::clone(&host)).await {
                     host.log(&skill.id, Level::Error, &error.to_string());

@@ -23,8 +23,9 @@ fn transform(text: &str) -> Result<String, String> {
     use oxc_span::SourceType;
     use oxc_transformer::{TransformOptions, Transformer};
 
-    let said = |error: &dyn std::fmt::Display, offset: Option<usize>| match offset {
+    let said = |error: &dyn std::fmt::Display, offset: Option<u32>| match offset {
         Some(offset) => {
+            let offset = usize::try_from(offset).unwrap_or(text.len());
             let before = text.get(..offset).unwrap_or(text);
             let line = before.matches('\n').count() + 1;
             format!("line {line}: {error}")

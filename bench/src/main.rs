@@ -31,6 +31,7 @@ mod process;
 mod recorded;
 mod request;
 mod rounds;
+mod skills;
 
 const BENCHMARKS: &[Benchmark] = &[
     // First, while this process itself is small: see `Sample::of_process`.
@@ -324,6 +325,54 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "loading a shared object that the system hasn't loaded yet, beside reading it",
         budgets: &[Budget::Cpu(Duration::from_millis(2))],
         set_up: plugin::loading,
+    },
+    Benchmark {
+        name: "skill-sync",
+        about: "a JavaScript tool that returns at once, in batches of 64, beside the bare engine",
+        budgets: &[Budget::Cpu(Duration::from_micros(5))],
+        set_up: skills::sync,
+    },
+    Benchmark {
+        name: "skill-await",
+        about: "the same with one await",
+        budgets: &[Budget::CpuRatio(2.5)],
+        set_up: skills::awaiting,
+    },
+    Benchmark {
+        name: "skill-single",
+        about: "the same without, one call at a time",
+        budgets: &[Budget::Wall(Duration::from_micros(25))],
+        set_up: skills::single,
+    },
+    Benchmark {
+        name: "skill-naps",
+        about: "64 calls that sleep for 50 ms at once, beside one sleep",
+        budgets: &[Budget::Wall(Duration::from_millis(58))],
+        set_up: skills::some_naps,
+    },
+    Benchmark {
+        name: "skill-many-naps",
+        about: "10,000 such calls",
+        budgets: &[Budget::Wall(Duration::from_millis(800))],
+        set_up: skills::many_naps,
+    },
+    Benchmark {
+        name: "skill-json-in",
+        about: "a megabyte of arguments, beside the bare engine's parser",
+        budgets: &[Budget::CpuRatio(1.7)],
+        set_up: skills::json_in,
+    },
+    Benchmark {
+        name: "skill-json-out",
+        about: "a megabyte of a result, beside serde_json",
+        budgets: &[Budget::CpuRatio(6.0)],
+        set_up: skills::json_out,
+    },
+    Benchmark {
+        name: "skill-start",
+        about: "a small skill's stop and start, beside a bare engine made and dropped",
+        budgets: &[Budget::Wall(Duration::from_millis(1))],
+        set_up: skills::start,
     },
 ];
 

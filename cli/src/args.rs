@@ -53,6 +53,10 @@ pub(crate) enum Command {
     /// Look at extensions
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// Look after skills
+    #[cfg(feature = "quickjs")]
+    #[command(subcommand)]
+    Skills(SkillsCommand),
     /// List engines, their models, which are ready and why the others aren't
     Engines(EnginesArgs),
     /// Fetch weights and the server for the embedded engine
@@ -100,8 +104,8 @@ pub(crate) struct TurnArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
-    /// Load an extension: a Lua file, a folder with an init.lua, or the absolute path of a shared
-    /// object (repeatable)
+    /// Load an extension: a Lua file, a folder with an init.lua, a skill's folder, or the absolute
+    /// path of a shared object (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) ext: Vec<PathBuf>,
     /// Download what the engine needs without asking
@@ -305,8 +309,8 @@ pub(crate) struct ToolPlaceArgs {
     /// Where tools run [default: local]
     #[arg(long, value_name = "ID")]
     pub(crate) runner: Option<String>,
-    /// Load an extension: a Lua file, a folder with an init.lua, or the absolute path of a shared
-    /// object (repeatable)
+    /// Load an extension: a Lua file, a folder with an init.lua, a skill's folder, or the absolute
+    /// path of a shared object (repeatable)
     #[arg(long, value_name = "PATH")]
     pub(crate) ext: Vec<PathBuf>,
 }
@@ -329,7 +333,8 @@ pub(crate) enum ExtCommand {
     /// Say what an extension has and what is wrong with it. A script is loaded and its tests are
     /// run; of a shared object nothing runs
     Check {
-        /// A Lua file, a folder with an init.lua, or the absolute path of a shared object
+        /// A Lua file, a folder with an init.lua, a skill's folder, or the absolute path of a
+        /// shared object
         path: PathBuf,
     },
 }
@@ -345,6 +350,71 @@ pub(crate) struct Language {
     #[cfg(feature = "lua")]
     #[arg(long)]
     pub(crate) lua: bool,
+    /// A skill in JavaScript
+    #[cfg(feature = "quickjs")]
+    #[arg(long)]
+    pub(crate) js: bool,
+    /// A skill in TypeScript
+    #[cfg(feature = "quickjs")]
+    #[arg(long)]
+    pub(crate) ts: bool,
+}
+
+#[cfg(feature = "quickjs")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List the skills there are
+    List {
+        /// Print JSON, one skill a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: SkillPlaceArgs,
+    },
+    /// Start a skill, and have it started from now on
+    Start {
+        /// The skill
+        id: String,
+        #[command(flatten)]
+        place: SkillPlaceArgs,
+    },
+    /// Have a skill not started from now on
+    Stop {
+        /// The skill
+        id: String,
+        #[command(flatten)]
+        place: SkillPlaceArgs,
+    },
+    /// Say how a skill is, and what it has published
+    Status {
+        /// The skill
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: SkillPlaceArgs,
+    },
+    /// Start a skill, call a method of it, and print its answer as JSON
+    Rpc {
+        /// The skill
+        id: String,
+        /// The method: `sync`, `setup/start`, … or one of the skill's own
+        method: String,
+        /// Its parameters, JSON; "-" reads them from standard input
+        params: Option<String>,
+        #[command(flatten)]
+        place: SkillPlaceArgs,
+    },
+}
+
+/// Where skills are.
+#[cfg(feature = "quickjs")]
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SkillPlaceArgs {
+    /// A skill's folder, besides the user's own (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ext: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,8 @@ mod ext;
 mod models;
 mod opening;
 mod run;
+#[cfg(feature = "quickjs")]
+mod skills;
 mod threads;
 mod tools;
 
@@ -27,6 +29,8 @@ pub(crate) fn run(cli: Cli, console: &Console) -> Outcome {
         Command::Threads(command) => threads::run(command, &place, console),
         Command::Tools(command) => tools::run(command, &place, console),
         Command::Ext(command) => ext::run(&command, &place),
+        #[cfg(feature = "quickjs")]
+        Command::Skills(command) => skills::run(&command, &place),
         Command::Engines(args) => engines::run(&args, &place, console),
         Command::Models(command) => models::run(&command, &place, console),
         Command::Doctor(args) => doctor::run(&args, &place, console),

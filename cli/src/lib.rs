@@ -14,10 +14,12 @@
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
 //! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
+//! | `quickjs` | the host `quickjs`: skills written in JavaScript |
+//! | `typescript` | skills written in TypeScript, too |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
-//! | `default` | all of the above but `lua-native-modules` and `store-postgres` |
-//! | `full` | everything there is |
+//! | `default` | all of the above but `lua-native-modules`, `quickjs`, `store-postgres` and `typescript` |
+//! | `full` | `default`, `quickjs` and `store-postgres` |
 //! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!
 //! A program that embeds Haft turns the defaults off and names what it wants.
@@ -111,6 +113,8 @@ use haft_ext_engine_openai as _;
 use haft_ext_engine_replay as _;
 #[cfg(feature = "lua")]
 use haft_ext_lua as _;
+#[cfg(feature = "quickjs")]
+use haft_ext_quickjs as _;
 #[cfg(feature = "runner-local")]
 use haft_ext_runner_local as _;
 #[cfg(feature = "runner-ssh")]

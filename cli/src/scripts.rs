@@ -9,6 +9,8 @@ use crate::plugins::{self, PluginFile};
 
 /// The extension that runs Lua.
 const LUA: &str = "lua";
+/// The extension that runs skills.
+pub(crate) const QUICKJS: &str = "quickjs";
 
 /// Tells the script hosts what there is to load. A workspace brings no scripts
 /// of its own: they run where they are named by a flag or lie in the user's own
@@ -31,32 +33,50 @@ pub(crate) fn equip(
         let host = host_of(&path)?;
         settings.push(host, "paths", path.to_string_lossy().into_owned());
     }
-    if cfg!(feature = "lua") {
-        let folder = config::extensions_folder(place, environment).filter(|folder| folder.is_dir());
-        if let Some(folder) = folder {
-            settings.push(LUA, "folders", folder.to_string_lossy().into_owned());
+    let hosts = [
+        (cfg!(feature = "lua"), LUA, "state_dir"),
+        (cfg!(feature = "quickjs"), QUICKJS, "data_dir"),
+    ];
+    let folder = config::extensions_folder(place, environment).filter(|folder| folder.is_dir());
+    for (_, host, key) in hosts.into_iter().filter(|(linked, ..)| *linked) {
+        if let Some(folder) = &folder {
+            settings.push(host, "folders", folder.to_string_lossy().into_owned());
         }
-        let state = settings.home.join("state").join(LUA);
-        settings.set_default(LUA, "state_dir", state.to_string_lossy().into_owned());
+        let state = settings.home.join("state").join(host);
+        settings.set_default(host, key, state.to_string_lossy().into_owned());
     }
     Ok(())
+}
+
+/// Whether a path is a skill's folder.
+pub(crate) fn is_skill(path: &Path) -> bool {
+    path.join("manifest.json").is_file()
 }
 
 /// The extension that can load a path.
 fn host_of(path: &Path) -> Outcome<&'static str> {
     let lua = path.extension().is_some_and(|ending| ending == "lua")
         || (path.is_dir() && path.join("init.lua").is_file());
-    if !lua {
-        return Err(Failure::usage(format!(
-            "--ext {}: neither a .lua file, nor a folder with an init.lua, nor a shared object",
+    let (host, linked, language) = match (lua, is_skill(path)) {
+        (true, _) => (LUA, cfg!(feature = "lua"), "Lua (feature `lua`)"),
+        (_, true) => (
+            QUICKJS,
+            cfg!(feature = "quickjs"),
+            "JavaScript (feature `quickjs`)",
+        ),
+        _ => {
+            return Err(Failure::usage(format!(
+                "--ext {}: neither a .lua file, nor a folder with an init.lua or a manifest.json, \
+                 nor a shared object",
+                path.display()
+            )));
+        }
+    };
+    match linked {
+        true => Ok(host),
+        false => Err(Failure::usage(format!(
+            "--ext {}: this program was built without {language}",
             path.display()
-        )));
+        ))),
     }
-    if !cfg!(feature = "lua") {
-        return Err(Failure::usage(format!(
-            "--ext {}: this program was built without Lua (feature `lua`)",
-            path.display()
-        )));
-    }
-    Ok(LUA)
 }

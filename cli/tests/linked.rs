@@ -9,6 +9,7 @@ fn promised() -> Vec<&'static str> {
         ("engine-openai", cfg!(feature = "engine-openai")),
         ("engine-replay", cfg!(feature = "engine-replay")),
         ("lua", cfg!(feature = "lua")),
+        ("quickjs", cfg!(feature = "quickjs")),
         ("runner-local", cfg!(feature = "runner-local")),
         ("runner-ssh", cfg!(feature = "runner-ssh")),
         ("store-jsonl", cfg!(feature = "store-jsonl")),

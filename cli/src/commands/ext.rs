@@ -8,9 +8,13 @@ use crate::commands::print;
 use crate::failure::{DONE, Outcome};
 use crate::plugins;
 use crate::render::write_line;
+#[cfg(feature = "quickjs")]
+use crate::scripts;
 
 #[cfg(feature = "lua")]
 mod lua;
+#[cfg(feature = "quickjs")]
+mod quickjs;
 mod rust;
 
 pub(super) fn run(command: &ExtCommand, place: &PlaceArgs) -> Outcome {
@@ -22,6 +26,10 @@ pub(super) fn run(command: &ExtCommand, place: &PlaceArgs) -> Outcome {
             let lines = plugins::check(path)?;
             print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))?;
             Ok(DONE)
+        }
+        #[cfg(feature = "quickjs")]
+        ExtCommand::Check { path } if scripts::is_skill(path) => {
+            super::block_on(quickjs::check(path))
         }
         #[cfg(feature = "lua")]
         ExtCommand::Check { path } => super::block_on(lua::check(path)),
@@ -37,6 +45,10 @@ fn new(language: &Language, name: &str) -> Outcome {
     #[cfg(feature = "lua")]
     if language.lua {
         return lua::new(name);
+    }
+    #[cfg(feature = "quickjs")]
+    if language.js || language.ts {
+        return quickjs::new(name, language.ts);
     }
     debug_assert!(language.rust, "the command line names one language");
     rust::new(name)

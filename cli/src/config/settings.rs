@@ -142,7 +142,7 @@ impl Settings {
     }
 
     /// The settings of one extension.
-    #[cfg(feature = "engine-local")]
+    #[cfg(any(feature = "engine-local", feature = "quickjs"))]
     pub(crate) fn extension(&self, id: &str) -> Outcome<ExtensionConfig> {
         match self.ext.get(id) {
             Some(settings) => ExtensionConfig::from_value(settings).map_err(Failure::usage),

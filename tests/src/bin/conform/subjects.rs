@@ -36,6 +36,11 @@ const SUBJECTS: &[Subject] = &[
     Subject::new("haft-ext-engine-openai", "{}", engine_openai),
     Subject::new("haft-ext-engine-replay", "{}", engine_replay),
     Subject::new("haft-ext-lua", r#"{"paths":["/nowhere/a.lua"]}"#, lua),
+    Subject::new(
+        "haft-ext-quickjs",
+        r#"{"paths":["/nowhere/skill"]}"#,
+        quickjs,
+    ),
     Subject::new("haft-ext-runner-local", "{}", runner_local),
     Subject::new("haft-ext-store-jsonl", "{}", store_jsonl),
     Subject::new("haft-ext-store-postgres", "{}", store_postgres),
@@ -293,6 +298,45 @@ fn lua(host: Host) -> Vec<Suite> {
             .example("nap", "{}")
             .failing("fail", "{}")
             .slow("slow", "{}")
+            .keeping(folder)
+    });
+    vec![("tool source", suite)]
+}
+
+const SKILL: &str = r#"
+const rest = (ms) => new Promise((done) => setTimeout(done, ms));
+const tools = [
+  { name: "add", description: "Adds.", effects: "pure",
+    inputSchema: { type: "object", required: ["a", "b"],
+      properties: { a: { type: "number" }, b: { type: "number" } } },
+    execute({ a, b }) {
+      if (typeof a !== "number" || typeof b !== "number") throw new TypeError("two numbers");
+      return a + b;
+    } },
+  { name: "nap", description: "Sleeps.", effects: "pure",
+    async execute() { await rest(5); return "rested"; } },
+  { name: "fail", description: "Fails.", effects: "pure",
+    execute() { throw new Error("no"); } },
+  { name: "slow", description: "Takes long.", effects: "pure",
+    async execute() { await rest(30000); } },
+];
+"#;
+
+fn quickjs(host: Host) -> Vec<Suite> {
+    let suite = tool_source_suite(move || {
+        let folder = folder();
+        let skill = folder.path().join("conform");
+        std::fs::create_dir(&skill).expect("a folder");
+        let manifest = r#"{"id":"conform","name":"Conform","runtime":"quickjs"}"#;
+        std::fs::write(skill.join("manifest.json"), manifest).expect("a manifest");
+        std::fs::write(skill.join("index.js"), SKILL).expect("a script");
+        let config = json!({ "paths": [skill], "reload": false });
+        let registry = host.registry(&config.to_string());
+        SourceFixture::new(Arc::clone(&registry.tool_sources()[0].part))
+            .example("conform__add", r#"{"a":1,"b":2}"#)
+            .example("conform__nap", "{}")
+            .failing("conform__fail", "{}")
+            .slow("conform__slow", "{}")
             .keeping(folder)
     });
     vec![("tool source", suite)]

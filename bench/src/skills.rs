@@ -1,0 +1,271 @@
+//! Skills in JavaScript, beside the bare engine they run on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_api::{
+    BatchCall, BatchOutcomes, CallId, ThreadId, ToolCall, ToolContext, ToolOutput, ToolSource,
+    TurnId, raw_json,
+};
+use haft_bench::{Pair, Result, Sample};
+use haft_ext_quickjs::{QuickJsHost, Settings};
+use rquickjs::{Context, Function, Object, Persistent, Runtime};
+
+const SOURCE: &str = r#"
+const tools = [
+  { name: "sync", execute: (args) => args.n },
+  { name: "wait", async execute(args) { await null; return args.n; } },
+  { name: "nap", execute: () => new Promise((done) => setTimeout(done, 50)) },
+  { name: "take", execute: (args) => args.items.length },
+  { name: "give", execute: () => ITEMS },
+];
+const ITEMS = [];
+for (let i = 0; i < 13000; i++) ITEMS.push({ id: i, name: "item number " + i, tags: ["a", "b"], on: true });
+"#;
+const BATCH: usize = 64;
+
+/// A skill that runs, and a runtime to call it from.
+struct World {
+    tokio: tokio::runtime::Runtime,
+    host: QuickJsHost,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let skill = folder.path().join("bench");
+        std::fs::create_dir(&skill)?;
+        let manifest = r#"{"id":"bench","name":"Bench","runtime":"quickjs"}"#;
+        std::fs::write(skill.join("manifest.json"), manifest)?;
+        std::fs::write(skill.join("index.js"), SOURCE)?;
+        let settings = format!(r#"{{"paths":[{skill:?}],"reload":false}}"#);
+        let settings: Settings = serde_json::from_str(&settings)?;
+        let tokio = crate::agent::one_thread()?;
+        let host = QuickJsHost::new(settings)?;
+        let tools = tokio.block_on(host.tools())?;
+        if tools.len() != 5 {
+            return Err("the skill didn't start".into());
+        }
+        Ok(Self {
+            tokio,
+            host,
+            _folder: folder,
+        })
+    }
+
+    /// Calls a tool so many times in one batch.
+    fn batch(&self, tool: &str, arguments: &str, count: usize) -> Result<()> {
+        let calls = (0..count)
+            .map(|number| {
+                let context = ToolContext::new(ThreadId::new("bench")?, TurnId::new("bench")?);
+                let call = ToolCall {
+                    id: CallId::new(format!("c{number}"))?,
+                    name: tool.to_owned(),
+                    arguments: raw_json(arguments)?,
+                    state: None,
+                };
+                Ok(BatchCall { call, context })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let outcomes = Arc::new(Fine);
+        Ok(self.tokio.block_on(self.host.call_batch(calls, outcomes))?)
+    }
+}
+
+/// Takes successes.
+struct Fine;
+
+impl BatchOutcomes for Fine {
+    fn complete(&self, call: &CallId, outcome: haft_api::Result<ToolOutput>) -> bool {
+        let fine = outcome.is_ok_and(|output| !output.is_error);
+        assert!(fine, "the call {call} failed");
+        true
+    }
+}
+
+/// The bare engine with the same script.
+struct Bare {
+    tool: Persistent<Function<'static>>,
+    context: Context,
+    runtime: Runtime,
+}
+
+impl Bare {
+    fn new(tool: usize) -> Result<Self> {
+        let runtime = Runtime::new()?;
+        let context = Context::full(&runtime)?;
+        let tool = context.with(|ctx| -> rquickjs::Result<_> {
+            let _: rquickjs::Value<'_> = ctx.eval(SOURCE)?;
+            let found: Object<'_> = ctx.eval(format!("tools[{tool}]"))?;
+            let function: Function<'_> = found.get("execute")?;
+            Ok(Persistent::save(&ctx, function))
+        })?;
+        Ok(Self {
+            tool,
+            context,
+            runtime,
+        })
+    }
+
+    /// A call: JSON in, JSON out.
+    fn call(&self, arguments: &str) -> Result<String> {
+        let value = self.context.with(|ctx| -> rquickjs::Result<_> {
+            let tool = self.tool.clone().restore(&ctx)?;
+            let value: rquickjs::Value<'_> = tool.call((ctx.json_parse(arguments)?,))?;
+            Ok(Persistent::save(&ctx, value))
+        })?;
+        while self
+            .runtime
+            .execute_pending_job()
+            .map_err(|_| "a job failed")?
+        {}
+        self.context.with(|ctx| {
+            let mut value = value.restore(&ctx)?;
+            if let Some(promise) = value.as_promise() {
+                value = promise.result().ok_or("it isn't settled")??;
+            }
+            let json = ctx.json_stringify(value)?.ok_or("no JSON")?;
+            Ok(json.to_string()?)
+        })
+    }
+}
+
+fn calls(tool: &'static str, at: usize) -> Result<Pair> {
+    let (world, bare) = (World::new()?, Bare::new(at)?);
+    let batches = 16;
+    let operations = u32::try_from(BATCH * batches)?;
+    Ok(Pair::of_samples(
+        move || {
+            Sample::take(operations, || {
+                (0..batches).try_for_each(|_| world.batch(tool, r#"{"n":1}"#, BATCH))
+            })
+        },
+        move || {
+            Sample::take(operations, || {
+                (0..operations).try_for_each(|_| bare.call(r#"{"n":1}"#).map(drop))
+            })
+        },
+    ))
+}
+
+/// A tool that returns at once, in batches.
+pub(crate) fn sync() -> Result<Pair> {
+    calls("bench__sync", 0)
+}
+
+/// A tool that awaits once, in batches.
+pub(crate) fn awaiting() -> Result<Pair> {
+    calls("bench__wait", 1)
+}
+
+/// A tool that returns at once, one call at a time.
+pub(crate) fn single() -> Result<Pair> {
+    let (world, bare) = (World::new()?, Bare::new(0)?);
+    Pair::of_operations(
+        move || world.batch("bench__sync", r#"{"n":1}"#, 1),
+        move || bare.call(r#"{"n":1}"#),
+    )
+}
+
+fn naps(count: usize) -> Result<Pair> {
+    let world = World::new()?;
+    Ok(Pair::of_samples(
+        move || Sample::take(1, || world.batch("bench__nap", "{}", count)),
+        || {
+            Sample::take(1, || {
+                std::thread::sleep(Duration::from_millis(50));
+                Ok(())
+            })
+        },
+    ))
+}
+
+/// 64 calls that sleep for 50 ms.
+pub(crate) fn some_naps() -> Result<Pair> {
+    naps(64)
+}
+
+/// 10,000 calls that sleep for 50 ms.
+pub(crate) fn many_naps() -> Result<Pair> {
+    naps(10_000)
+}
+
+fn large() -> Result<String> {
+    let items: Vec<_> = (0..13_000)
+        .map(|id| {
+            let name = format!("item number {id}");
+            serde_json::json!({ "id": id, "name": name, "tags": ["a", "b"], "on": true })
+        })
+        .collect();
+    Ok(serde_json::json!({ "items": items }).to_string())
+}
+
+/// About a megabyte of arguments.
+pub(crate) fn json_in() -> Result<Pair> {
+    let (world, bare, text) = (World::new()?, Bare::new(3)?, large()?);
+    let same = text.clone();
+    Ok(Pair::of_samples(
+        move || {
+            Sample::take(4, || {
+                (0..4).try_for_each(|_| world.batch("bench__take", &text, 1))
+            })
+        },
+        move || Sample::take(4, || (0..4).try_for_each(|_| bare.call(&same).map(drop))),
+    ))
+}
+
+/// About a megabyte of a result; the floor writes the same with serde_json.
+pub(crate) fn json_out() -> Result<Pair> {
+    let (world, text) = (World::new()?, large()?);
+    let value: serde_json::Value = serde_json::from_str(&text)?;
+    Ok(Pair::of_samples(
+        move || {
+            Sample::take(4, || {
+                (0..4).try_for_each(|_| world.batch("bench__give", "{}", 1))
+            })
+        },
+        move || {
+            Sample::take(4, || {
+                for _ in 0..4 {
+                    std::hint::black_box(serde_json::to_string(&value["items"])?);
+                }
+                Ok(())
+            })
+        },
+    ))
+}
+
+/// A skill's start and stop; the floor makes and drops the bare engine.
+pub(crate) fn start() -> Result<Pair> {
+    let folder = tempfile::tempdir()?;
+    let skill = folder.path().join("small");
+    std::fs::create_dir(&skill)?;
+    let manifest = r#"{"id":"small","name":"Small","runtime":"quickjs"}"#;
+    std::fs::write(skill.join("manifest.json"), manifest)?;
+    std::fs::write(skill.join("index.js"), "const tools = [];")?;
+    let settings = format!(r#"{{"paths":[{skill:?}],"reload":false}}"#);
+    let host = QuickJsHost::new(serde_json::from_str(&settings)?)?;
+    let tokio = crate::agent::one_thread()?;
+    tokio.block_on(host.skills());
+    Ok(Pair::of_samples(
+        move || {
+            let _kept = &folder;
+            Sample::take(20, || {
+                for _ in 0..20 {
+                    tokio.block_on(host.stop("small"))?;
+                    tokio.block_on(host.start("small"))?;
+                }
+                Ok(())
+            })
+        },
+        || {
+            Sample::take(20, || {
+                for _ in 0..20 {
+                    drop(Context::full(&Runtime::new()?)?);
+                }
+                Ok(())
+            })
+        },
+    ))
+}

@@ -198,9 +198,9 @@ impl LoopbackServer {
 
 async fn serve(mut stream: TcpStream, answers: &Mutex<VecDeque<Answer>>, seen: &Mutex<Seen>) {
     while let Some(request) = read_request(&mut stream).await {
-        lock(&seen).requests.push(request);
+        lock(seen).requests.push(request);
         let answer = {
-            let mut answers = lock(&answers);
+            let mut answers = lock(answers);
             match answers.len() {
                 0 | 1 => answers.front().cloned(),
                 _ => answers.pop_front(),

@@ -32,7 +32,9 @@ fn request() -> Result<EngineRequest> {
             call_id: id,
             name: "read_file".to_owned(),
             is_error: false,
-            parts: vec![Part::text("fn main() {\n    println!(\"hello\");\n}\n".repeat(8))],
+            parts: vec![Part::text(
+                "fn main() {\n    println!(\"hello\");\n}\n".repeat(8),
+            )],
         }));
         items.push(Item::assistant("It says hello, as the others do."));
     }

@@ -86,11 +86,11 @@ async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outc
     if let Some(remote) = Remote::chosen(settings, environment) {
         return Ok(remote.engine.to_owned());
     }
-    if cfg!(feature = "engine-openai") {
-        if let Some(server) = local_servers().await.into_iter().next() {
-            settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
-            return Ok(OPENAI.to_owned());
-        }
+    if cfg!(feature = "engine-openai")
+        && let Some(server) = local_servers().await.into_iter().next()
+    {
+        settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
+        return Ok(OPENAI.to_owned());
     }
     if cfg!(feature = "engine-local") {
         return Ok(LOCAL.to_owned());

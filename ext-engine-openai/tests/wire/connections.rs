@@ -3,8 +3,8 @@
 use futures::future::join_all;
 use haft_api::ErrorKind;
 
-use haft_testkit::loopback::{Answer, LoopbackServer, Step, chunk, end, head};
 use crate::{DONE, HELLO, STOP, engine, round};
+use haft_testkit::loopback::{Answer, LoopbackServer, Step, chunk, end, head};
 
 fn hello() -> Answer {
     Answer::stream(&[HELLO, STOP, DONE])

@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use haft_testkit::loopback::{Answer, LoopbackServer};
 use crate::tls::{serve_tls, trusted};
 use crate::{DONE, HELLO, STOP, engine, round};
+use haft_testkit::loopback::{Answer, LoopbackServer};
 
 /// `user` and `pass word`, as a header has them and as a URL has them.
 const LOGIN: &str = "proxy-authorization: basic dxnlcjpwyxnzihdvcmq=\r\n";

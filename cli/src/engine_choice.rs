@@ -71,8 +71,9 @@ pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outco
     Ok(())
 }
 
-/// The engine that serves: the chosen one; one that is configured, or has a key or an
-/// address in the environment; a server on a usual port of this machine; the embedded one.
+/// The engine that serves: the chosen one; one that is configured, or has a key
+/// or an address in the environment; a server on a usual port of this machine;
+/// the embedded one.
 pub(crate) async fn choose(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
     let engine = match settings.engine.clone() {
         Some(engine) => engine,
@@ -87,11 +88,7 @@ pub(crate) async fn choose(settings: &mut Settings, environment: &Environment) -
 }
 
 async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
-    let configured = REMOTE
-        .iter()
-        .find(|r| r.is_configured(settings, environment));
-    let has_variable = |r: &&Remote| [r.api_key, r.base_url].iter().any(|v| environment.has(v));
-    if let Some(remote) = configured.or_else(|| REMOTE.iter().find(has_variable)) {
+    if let Some(remote) = Remote::chosen(settings, environment) {
         return Ok(remote.engine.to_owned());
     }
     if cfg!(feature = "engine-openai")
@@ -109,11 +106,67 @@ async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outc
 }
 
 impl Remote {
+    /// The one that a file configures, else the one that the environment does.
+    fn chosen(settings: &Settings, environment: &Environment) -> Option<&'static Self> {
+        let is_named = |r: &&Self| environment.has(r.api_key) || environment.has(r.base_url);
+        let mut remote = REMOTE.iter();
+        let configured = remote.find(|r| r.is_configured(settings, environment));
+        configured.or_else(|| REMOTE.iter().find(is_named))
+    }
+
     /// Whether a file gives it a key or an address, and not just the environment.
     fn is_configured(&self, settings: &Settings, environment: &Environment) -> bool {
         let has = |key| settings.has(self.extension, key);
         has("api_key")
             || (has("api_key_env") && !environment.has(self.api_key))
             || (has("base_url") && !environment.has(self.base_url))
+    }
+}
+
+#[cfg(test)]
+#[cfg(all(feature = "engine-anthropic", feature = "engine-openai"))]
+mod tests {
+    use super::*;
+    use crate::args::PlaceArgs;
+    use crate::config::{Layer, Sources};
+
+    fn remote<const N: usize>(config: &str, variables: [(&str, &str); N]) -> Option<&'static str> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, config).unwrap();
+        let place = PlaceArgs {
+            home: Some(folder.path().join("home")),
+            config: Some(file),
+        };
+        let environment = Environment::from(variables);
+        let mut settings = Settings::load(Sources {
+            place: &place,
+            environment: &environment,
+            workspace: None,
+            flags: Layer::default(),
+        })
+        .unwrap();
+        equip(&mut settings, &environment).unwrap();
+        Remote::chosen(&settings, &environment).map(|remote| remote.engine)
+    }
+
+    #[test]
+    fn what_a_file_configures_comes_before_the_environment() {
+        let anthropic = Some("anthropic");
+        let openai = Some(OPENAI);
+        assert_eq!(remote("", []), None);
+        assert_eq!(remote("", [("ANTHROPIC_API_KEY", "k")]), anthropic);
+        assert_eq!(remote("", [("ANTHROPIC_BASE_URL", "http://x")]), anthropic);
+        assert_eq!(remote("", [("OPENAI_API_KEY", "k")]), openai);
+        assert_eq!(remote("", [("OPENAI_BASE_URL", "http://x")]), openai);
+        let both = [("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k")];
+        assert_eq!(remote("", both), anthropic);
+        let url = "[ext.engine-openai]\nbase_url = \"http://x\"\n";
+        assert_eq!(remote(url, both), openai);
+        let key = "[ext.engine-anthropic]\napi_key_env = \"MY_KEY\"\n";
+        assert_eq!(remote(key, [("OPENAI_API_KEY", "k")]), anthropic);
+        // A setting that is neither a key nor an address chooses nothing.
+        let tokens = "[ext.engine-anthropic]\nmax_tokens = 9\n";
+        assert_eq!(remote(tokens, [("OPENAI_API_KEY", "k")]), openai);
     }
 }

@@ -241,7 +241,7 @@ mod tests {
         // References that lead nowhere, or in a circle.
         let empty = json!({"type": "object", "properties": {}});
         check(r##"{"$ref":"#/$defs/None"}"##, empty.clone());
-        check(r#"{"$ref":"https://elsewhere.test"}"#, empty.clone());
+        check(r#"{"$ref":"https://elsewhere.test"}"#, empty);
         check(
             r##"{"$ref":"#/$defs/A","$defs":{"A":{"$ref":"#/$defs/A"}}}"##,
             json!({"type": "object", "properties": {}, "$defs": {"A": {"$ref": "#/$defs/A"}}}),

@@ -196,7 +196,8 @@ impl EventRules for MessagesRules {
     }
 
     fn finish(&mut self, events: &mut Vec<EngineEvent>) -> Result<()> {
-        if !(self.stopped || self.done && self.stop_reason.is_some()) {
+        let is_whole = self.stopped || (self.done && self.stop_reason.is_some());
+        if !is_whole {
             return Err(events::broken_off());
         }
         if self.stop_reason.as_deref() == Some("error") {

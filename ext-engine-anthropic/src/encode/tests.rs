@@ -116,7 +116,7 @@ fn items_become_messages() {
             user("a"),
             said(&[
                 serde_json::from_str(redacted).unwrap(),
-                thinking.clone(),
+                thinking,
                 text("b"),
                 wire_call("c1", json!({"x": 1})),
             ]),

@@ -262,7 +262,11 @@ fn never_ends_well<R: EventRules + Default + Clone>(
         }
         let lines = std::str::from_utf8(event).unwrap().lines();
         let data = lines.filter_map(|line| line.trim().strip_prefix("data:"));
-        whole = data.map(str::trim).filter_map(ends).last().unwrap_or(whole);
+        whole = data
+            .map(str::trim)
+            .filter_map(ends)
+            .next_back()
+            .unwrap_or(whole);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tool calls, put together from pieces.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
@@ -29,7 +30,6 @@ pub(super) struct Added<'c> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Call {
     pub(super) id: Option<String>,
-    index: Option<u64>,
     pub(super) name: String,
     pub(super) arguments: String,
     pub(super) state: Option<Box<RawValue>>,
@@ -47,6 +47,10 @@ pub(super) struct Call {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
+    /// The latest call that bears an id.
+    by_id: HashMap<String, usize>,
+    /// The latest call at an index.
+    by_index: HashMap<u64, usize>,
 }
 
 impl Calls {
@@ -61,14 +65,15 @@ impl Calls {
         let found = self.find(id.as_deref(), fragment.index, name.as_deref(), &arguments);
         let place = found.unwrap_or(self.calls.len());
         if found.is_none() {
-            self.calls.push(Call {
-                index: fragment.index,
-                ..Call::default()
-            });
+            self.calls.push(Call::default());
+            if let Some(index) = fragment.index {
+                self.by_index.insert(index, place);
+            }
         }
         let call = &mut self.calls[place];
-        if call.id.is_none() {
-            call.id = id.map(Cow::into_owned);
+        if let (None, Some(id)) = (&call.id, id) {
+            self.by_id.insert(id.clone().into_owned(), place);
+            call.id = Some(id.into_owned());
         }
         if let Some(state) = fragment.state {
             call.state = Some(super::own(state));
@@ -94,14 +99,13 @@ impl Calls {
         name: Option<&str>,
         arguments: &str,
     ) -> Option<usize> {
-        let by_id = |id| self.calls.iter().rposition(|c| c.id.as_deref() == Some(id));
-        if let Some(place) = id.and_then(by_id) {
+        if let Some(place) = id.and_then(|id| self.by_id.get(id).copied()) {
             let call = &self.calls[place];
             let again = arguments == call.arguments || arguments.trim().is_empty();
             return (again || !call.is_over(name, arguments)).then_some(place);
         }
         let place = match index {
-            Some(_) => self.calls.iter().rposition(|c| c.index == index)?,
+            Some(index) => *self.by_index.get(&index)?,
             None => self.calls.len().checked_sub(1)?,
         };
         let call = &self.calls[place];

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::{CALLING, Checked, check_data_url, check_name, check_object, check_text, check_tools};
 
 /// What reasoning leaves to be given back, in a message that has it.
-const DETAIL: &str = r#"[{"data":"chat-state","type":"reasoning.encrypted"}]"#;
+fn own_details() -> Value {
+    json!([{"data": "chat-state", "type": "reasoning.encrypted"}])
+}
 
 pub(super) fn check(request: &Value) -> Checked {
     if !request["model"].is_string() || request["stream"] != true {
@@ -33,7 +35,7 @@ fn check_messages(messages: &[Value]) -> Checked {
             return Err(format!("no result for {open:?} before {message}"));
         }
         let details = &message["reasoning_details"];
-        if !details.is_null() && (role != "assistant" || details.to_string() != DETAIL) {
+        if !details.is_null() && (role != "assistant" || *details != own_details()) {
             return Err(format!("not a state of this server: {details}"));
         }
         let calls = message["tool_calls"].as_array();
@@ -87,8 +89,7 @@ pub(super) fn respond(request: &Value) -> Vec<Value> {
         .as_array()
         .and_then(|m| m.last())
         .unwrap()["content"];
-    let details: Value = serde_json::from_str(DETAIL).unwrap();
-    let mut deltas = vec![json!({"reasoning": "hm", "reasoning_details": details})];
+    let mut deltas = vec![json!({"reasoning": "hm", "reasoning_details": own_details()})];
     deltas.extend(match asked == CALLING {
         false => vec![json!({"content": "Hel"}), json!({"content": "lo."})],
         true => {

@@ -44,6 +44,7 @@ mod item;
 mod policy;
 mod record;
 mod runner;
+mod slash_command;
 mod source;
 mod store;
 mod tool;
@@ -72,10 +73,12 @@ pub use policy::{Decision, PolicyContributor, PolicyMode, PolicyRequest};
 pub use record::{Diagnostic, DiagnosticCode, NewRecord, Record};
 pub use runner::{
     Binding, CommandOutcome, CommandRequest, Destination, DirEntry, Ending, FileData, FileKind,
-    FileMetadata, Lease, LeaseRequest, ListOptions, Listing, ProcessChunk, ProcessRead,
-    ProcessSpec, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession, RemoteRunnerSessionExt,
-    Resumed, RunnerCapabilities, SessionState, Signal, WriteMode, WriteOptions,
+    FileMetadata, Isolation, Lease, LeaseRequest, ListOptions, Listing, ProcessChunk, ProcessRead,
+    ProcessSpec, PtySize, ReadOptions, RemoteRunnerProvider, RemoteRunnerSession,
+    RemoteRunnerSessionExt, Resumed, RunnerCapabilities, SessionState, Signal, WriteMode,
+    WriteOptions,
 };
+pub use slash_command::{SlashCommand, SlashCommandCall, SlashCommandOutput};
 pub use source::{BatchCall, BatchOutcomes, ToolSource};
 pub use store::{
     Appended, Durability, ForkPoint, ListThreads, MetadataPatch, NewThread, ReadRange, RecordPage,

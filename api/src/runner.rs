@@ -23,7 +23,7 @@ pub use file::{
     WriteOptions,
 };
 pub use process::{
-    CommandOutcome, CommandRequest, Ending, ProcessChunk, ProcessRead, ProcessSpec, Signal,
+    CommandOutcome, CommandRequest, Ending, ProcessChunk, ProcessRead, ProcessSpec, PtySize, Signal,
 };
 
 /// Where a thread's side effects should happen: a provider and its settings.
@@ -137,6 +137,25 @@ pub struct RunnerCapabilities {
     pub confines_network: bool,
     /// No process outlives its command.
     pub kills_process_trees: bool,
+    /// By what commands are kept apart from the machine they run on.
+    pub isolation: Isolation,
+}
+
+/// By what commands are kept apart from the machine they run on, from the least
+/// to the most. It tells how, not what: that is in the other fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Isolation {
+    /// By nothing.
+    #[default]
+    None,
+    /// The system refuses them files and calls.
+    Filters,
+    /// They also have a view of their own of files, processes and the network.
+    Namespaces,
+    /// What they use up is also counted and limited as a whole.
+    ControlGroups,
 }
 
 /// What came of an attempt to wake a stored session.
@@ -241,6 +260,12 @@ pub trait RemoteRunnerProvider: Send + Sync + 'static {
     /// Whether it could be used now, and if not, why and what to do.
     async fn readiness(&self) -> crate::Readiness {
         crate::Readiness::Ready
+    }
+
+    /// How commands are confined here, and what could not be had and why, in a
+    /// sentence for people. `None` where there is nothing to say.
+    async fn explain(&self) -> Option<String> {
+        None
     }
 
     /// Checks a destination's settings when a thread is bound to it. No I/O.
@@ -417,6 +442,16 @@ pub trait RemoteRunnerSession: Send + Sync + 'static {
     async fn signal(&self, process: &ProcessId, signal: Signal) -> Result<()> {
         let _ = (process, signal);
         unsupported(self, "signals")
+    }
+
+    /// Gives a process's pseudo terminal another size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no such process,
+    /// [`ErrorKind::InvalidInput`] if it has no terminal.
+    async fn resize_pty(&self, process: &ProcessId, size: PtySize) -> Result<()> {
+        let _ = (process, size);
+        unsupported(self, "pseudo terminals")
     }
 
     /// Kills what is left of a process and forgets it. Returns at once, and may

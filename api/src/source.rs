@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::context::ToolContext;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CallId, ExtensionId};
 use crate::item::ToolCall;
+use crate::slash_command::{SlashCommand, SlashCommandCall, SlashCommandOutput};
 use crate::tool::{ToolOutput, ToolSpec};
 
 /// One call of a batch.
@@ -129,4 +130,22 @@ pub trait ToolSource: Send + Sync + 'static {
         calls: Vec<BatchCall>,
         outcomes: Arc<dyn BatchOutcomes>,
     ) -> Result<()>;
+
+    /// The slash commands it has now, for programs in which people type. Their
+    /// names differ from each other; they are no tools.
+    ///
+    /// # Errors
+    /// If the list can't be had.
+    async fn commands(&self) -> Result<Vec<SlashCommand>> {
+        Ok(Vec::new())
+    }
+
+    /// Runs a slash command. It may take its time; dropping the future ends it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no such command; what it failed with.
+    async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
+        Err(Error::new(ErrorKind::NotFound, "there is no such command")
+            .context("command", call.name))
+    }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ExtensionId, ThreadId};
 use crate::record::{Diagnostic, NewRecord, Record};
 
@@ -185,6 +185,36 @@ pub struct RecordPage {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl RecordPage {
+    /// The number to go on with after this page, which was read forward from
+    /// `seq`; `None` if it was the last one. Whoever reads all pages asks this,
+    /// lest a store at fault keeps them for ever.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the page says that
+    /// there is more, but leads no further: its `next` isn't after `seq`, or
+    /// there is nothing in it.
+    pub fn next_after(&self, seq: u64) -> Result<Option<u64>> {
+        let Some(next) = self.next else {
+            return Ok(None);
+        };
+        let is_empty = self.records.is_empty() && self.diagnostics.is_empty();
+        if next > seq && !is_empty {
+            return Ok(Some(next));
+        }
+        let what = match is_empty {
+            true => "with nothing in it",
+            false => "that leads back",
+        };
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("the store is at fault: it gave a page {what} and said that there is more"),
+        )
+        .context("seq", seq)
+        .context("next", next))
+    }
+}
+
 /// Which threads to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -322,7 +352,8 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound), and as
+    /// [`read`](Self::read) and [`RecordPage::next_after`].
     async fn check(&self, thread: &ThreadId) -> Result<Vec<Diagnostic>> {
         let mut diagnostics = Vec::new();
         let mut seq = 0;
@@ -330,8 +361,9 @@ pub trait ThreadStore: Send + Sync + 'static {
             let page = self
                 .read(thread, ReadRange::Forward { seq, limit: None })
                 .await?;
+            let next = page.next_after(seq);
             diagnostics.extend(page.diagnostics);
-            match page.next {
+            match next.map_err(|e| e.context("thread", thread))? {
                 Some(next) => seq = next,
                 None => return Ok(diagnostics),
             }
@@ -461,3 +493,6 @@ impl StoreOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

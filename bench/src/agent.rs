@@ -11,7 +11,7 @@ use haft_api::{
 };
 use haft_bench::Result;
 use haft_core::{Runtime, RuntimeOptions, Thread, ThreadOptions, TurnEnd, TurnRequest, TurnStatus};
-use haft_ext_engine_openai::{ChatConfig, ChatEngine};
+use haft_ext_engine_openai::{OpenAiConfig, OpenAiEngine};
 use haft_ext_store_jsonl::{DurabilityPolicy, JsonlConfig, JsonlStore};
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -96,9 +96,9 @@ impl Agent {
 }
 
 /// An engine for the chat server at this address.
-pub(crate) fn engine(address: SocketAddr) -> Result<ChatEngine> {
-    let config = ChatConfig::new(format!("http://{address}/v1"));
-    Ok(ChatEngine::new(ExtensionId::new("openai")?, config)?)
+pub(crate) fn engine(address: SocketAddr) -> Result<OpenAiEngine> {
+    let config = OpenAiConfig::new(format!("http://{address}/v1"));
+    Ok(OpenAiEngine::new(ExtensionId::new("openai")?, config)?)
 }
 
 /// Runs a turn and makes sure that it completed.

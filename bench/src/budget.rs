@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::table::time;
+use crate::table::{memory, time};
 use crate::{Cost, Ratio};
 
 /// One limit, for one operation.
@@ -44,7 +44,7 @@ impl fmt::Display for Budget {
             Self::WallRatio(limit) => write!(f, "≤ {limit} × floor wall"),
             Self::Cpu(limit) => write!(f, "≤ {} cpu", time(limit.as_nanos() as f64)),
             Self::Wall(limit) => write!(f, "≤ {} wall", time(limit.as_nanos() as f64)),
-            Self::Memory(limit) => write!(f, "≤ {:.1} MB", *limit as f64 / 1e6),
+            Self::Memory(limit) => write!(f, "≤ {}", memory(*limit)),
         }
     }
 }

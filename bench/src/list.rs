@@ -93,7 +93,8 @@ fn read_index(index: &PathBuf) -> Result<()> {
         updated_ms: u64,
     }
     let text = std::fs::read_to_string(index)?;
-    let lines = text.lines().filter(|line| !line.is_empty());
+    // Others are about folders.
+    let lines = text.lines().filter(|line| line.starts_with("{\"i\":"));
     let lines = lines.map(serde_json::from_str::<Line<'_>>);
     let mut threads = lines.collect::<std::result::Result<Vec<_>, _>>()?;
     threads.sort_by(|a, b| (b.updated_ms, b.id).cmp(&(a.updated_ms, a.id)));

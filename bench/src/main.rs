@@ -14,14 +14,21 @@ use haft_bench::{Benchmark, Budget};
 mod agent;
 mod append;
 mod chat_server;
+mod commands;
 mod decode;
 mod deltas;
 mod hand_written;
 mod item_json;
 mod list;
 mod load;
+mod lua;
+mod memory;
+mod one_file;
 mod parallel;
+mod plugin;
 mod process;
+mod recorded;
+mod request;
 mod rounds;
 
 const BENCHMARKS: &[Benchmark] = &[
@@ -34,6 +41,39 @@ const BENCHMARKS: &[Benchmark] = &[
             Budget::Memory(10_000_000),
         ],
         set_up: process::text_turn,
+    },
+    Benchmark {
+        name: "output-flood",
+        about: "a gigabyte of a confined command's output (5 s are 200 MB/s), beside a pipe to `cat`",
+        budgets: &[
+            Budget::Wall(Duration::from_secs(5)),
+            Budget::Memory(24_000_000),
+        ],
+        set_up: commands::flood,
+    },
+    Benchmark {
+        name: "confined-command",
+        about: "`true` through a session that confines it in full, beside `std::process`",
+        budgets: &[Budget::WallRatio(3.0)],
+        set_up: commands::confined,
+    },
+    Benchmark {
+        name: "local-session",
+        about: "making a local session, beside opening its folder",
+        budgets: &[Budget::Wall(Duration::from_millis(5))],
+        set_up: commands::session,
+    },
+    Benchmark {
+        name: "first-command",
+        about: "a local session, its first command and its end, beside `std::process`",
+        budgets: &[],
+        set_up: commands::first_command,
+    },
+    Benchmark {
+        name: "limited-commands",
+        about: "200 confined commands at a time that meet a limit of 1 s, beside a wait of 1 s",
+        budgets: &[Budget::Wall(Duration::from_millis(1250))],
+        set_up: commands::limited,
     },
     Benchmark {
         name: "tool-round",
@@ -96,6 +136,30 @@ const BENCHMARKS: &[Benchmark] = &[
         set_up: load::thread,
     },
     Benchmark {
+        name: "check",
+        about: "verifying the log of 100,000 items, beside the same floor as `load`",
+        budgets: &[Budget::CpuRatio(0.1)],
+        set_up: load::check_thread,
+    },
+    Benchmark {
+        name: "resume",
+        about: "the writer and the last 50 records of a thread of 100,000 items, beside reading these lines",
+        budgets: &[Budget::Wall(Duration::from_millis(2))],
+        set_up: load::resume,
+    },
+    Benchmark {
+        name: "resume-memory",
+        about: "what the same adds to a process's memory, beside the bytes of the log's end",
+        budgets: &[Budget::Memory(8 * 1024 * 1024)],
+        set_up: memory::resumed,
+    },
+    Benchmark {
+        name: "idle-thread",
+        about: "what an idle thread with a writer holds in memory, beside an open file",
+        budgets: &[Budget::Memory(10_000)],
+        set_up: memory::idle,
+    },
+    Benchmark {
         name: "list",
         about: "the newest 50 of 10,000 threads in a store just opened, beside reading its index",
         budgets: &[Budget::Wall(Duration::from_millis(5))],
@@ -114,17 +178,156 @@ const BENCHMARKS: &[Benchmark] = &[
         set_up: decode::stream,
     },
     Benchmark {
+        name: "decode-recorded",
+        about: "a megabyte of recorded streams over all wires (5 ms are 200 MB/s), beside parsing their events as values",
+        budgets: &[Budget::Cpu(Duration::from_millis(5))],
+        set_up: recorded::decode,
+    },
+    Benchmark {
+        name: "request-chat",
+        about: "the body of a request for a thread of 10,000 items, beside a copy of its bytes",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::chat,
+    },
+    Benchmark {
+        name: "request-responses",
+        about: "the same over Responses",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::responses,
+    },
+    Benchmark {
+        name: "request-messages",
+        about: "the same over Messages",
+        budgets: &[Budget::CpuRatio(1.2)],
+        set_up: request::messages,
+    },
+    Benchmark {
         name: "item-to-json",
         about: "an item of 4 KiB as JSON, beside a copy of the same bytes",
         budgets: &[Budget::CpuRatio(100.0)],
         set_up: item_json::to_json,
     },
+    Benchmark {
+        name: "lua-no-op",
+        about: "a tool in Lua that does nothing, one of a batch of 500, beside a call made by hand in a bare state",
+        budgets: &[Budget::CpuRatio(2.5)],
+        set_up: lua::no_op,
+    },
+    Benchmark {
+        name: "lua-wait",
+        about: "one that lets others run once, beside one made by hand that yields once",
+        budgets: &[Budget::CpuRatio(3.0)],
+        set_up: lua::wait,
+    },
+    Benchmark {
+        name: "lua-alone",
+        about: "one alone in its batch, beside a message to a thread and back",
+        budgets: &[Budget::Wall(Duration::from_micros(30))],
+        set_up: lua::batch_of_one,
+    },
+    Benchmark {
+        name: "lua-dispatched",
+        about: "one through the runtime's dispatcher, beside the host alone",
+        budgets: &[Budget::Cpu(Duration::from_micros(15))],
+        set_up: lua::dispatched,
+    },
+    Benchmark {
+        name: "lua-sleep-64",
+        about: "64 tools in Lua that sleep 50 ms at once, beside a wait of 50 ms",
+        budgets: &[Budget::Wall(Duration::from_millis(58))],
+        set_up: lua::sleepers_64,
+    },
+    Benchmark {
+        name: "lua-sleep-1000",
+        about: "1,000 of them",
+        budgets: &[Budget::Wall(Duration::from_millis(75))],
+        set_up: lua::sleepers_1000,
+    },
+    Benchmark {
+        name: "lua-json-in",
+        about: "a MiB of JSON as a tool's arguments in Lua, beside reading it into serde_json's values",
+        budgets: &[Budget::CpuRatio(2.0)],
+        set_up: lua::input,
+    },
+    Benchmark {
+        name: "lua-json-out",
+        about: "a MiB of JSON as its result, beside writing it from serde_json's values",
+        budgets: &[Budget::CpuRatio(4.0)],
+        set_up: lua::output,
+    },
+    Benchmark {
+        name: "lua-recursion",
+        about: "a recursive function under the host's limits, beside a bare state",
+        budgets: &[Budget::CpuRatio(2.3)],
+        set_up: lua::recursion,
+    },
+    Benchmark {
+        name: "lua-loops",
+        about: "arithmetic, strings, tables and sorting under the limits, beside a bare state",
+        budgets: &[Budget::CpuRatio(1.3)],
+        set_up: lua::loops,
+    },
+    Benchmark {
+        name: "lua-hostile",
+        about: "the last of eleven programs that never end to be ended, its sibling alive, beside its deadline of 100 ms",
+        budgets: &[Budget::Wall(Duration::from_millis(150))],
+        set_up: lua::hostile,
+    },
+    Benchmark {
+        name: "lua-state",
+        about: "a host's state with its thread, beside a bare state; the memory is the state's",
+        budgets: &[
+            Budget::Cpu(Duration::from_micros(300)),
+            Budget::Memory(48 * 1024),
+        ],
+        set_up: lua::fresh,
+    },
+    Benchmark {
+        name: "lua-idle",
+        about: "half a second of a host that nobody calls, beside none",
+        budgets: &[Budget::Cpu(Duration::from_micros(200))],
+        set_up: lua::idle,
+    },
+    Benchmark {
+        name: "lua-pause",
+        about: "the longest pause (p99.9) of work in a heap of 88 MB, beside the incremental collector",
+        budgets: &[Budget::Wall(Duration::from_millis(1))],
+        set_up: lua::pauses,
+    },
+    Benchmark {
+        name: "plugin-tool-call",
+        about: "a call of a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(2_500))],
+        set_up: plugin::tool_call_pair,
+    },
+    Benchmark {
+        name: "plugin-text-delta",
+        about: "a piece of text of an engine in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_nanos(600))],
+        set_up: plugin::text_delta,
+    },
+    Benchmark {
+        name: "plugin-file",
+        about: "a mebibyte of the host's file, read by a tool in a shared object, beside the same linked in",
+        budgets: &[Budget::Cpu(Duration::from_micros(100))],
+        set_up: plugin::file,
+    },
+    Benchmark {
+        name: "plugin-load",
+        about: "loading a shared object that the system hasn't loaded yet, beside reading it",
+        budgets: &[Budget::Cpu(Duration::from_millis(2))],
+        set_up: plugin::loading,
+    },
 ];
 
 fn main() -> ExitCode {
+    // Looks after the commands that a session of this program runs.
+    haft_ext_runner_local::supervise_if_asked();
     match std::env::args().nth(1).as_deref() {
         Some(chat_server::ARGUMENT) => chat_server::main(),
+        Some(commands::FLOOD) => commands::flood_main(),
         Some(process::ARGUMENT) => process::main(),
+        Some(memory::ARGUMENT) => memory::main(),
         _ => haft_bench::main(BENCHMARKS),
     }
 }

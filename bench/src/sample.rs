@@ -17,7 +17,8 @@ pub struct Sample {
     pub cpu: Duration,
     /// On the clock.
     pub wall: Duration,
-    /// The most memory that a child process held at once, in bytes.
+    /// The most memory that a child process held at once, in bytes; or what one
+    /// operation added to a process's memory, where that is what is measured.
     pub peak_memory: Option<u64>,
 }
 

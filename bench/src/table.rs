@@ -49,7 +49,7 @@ pub(crate) fn of(outcomes: &[Outcome]) -> String {
 
 fn cost(cost: &Cost) -> String {
     let memory = match cost.peak_memory {
-        Some(bytes) => format!(", {:.1} MB", bytes as f64 / 1e6),
+        Some(bytes) => format!(", {}", memory(bytes)),
         None => String::new(),
     };
     format!(
@@ -57,6 +57,14 @@ fn cost(cost: &Cost) -> String {
         time(cost.cpu_ns),
         time(cost.wall_ns)
     )
+}
+
+/// Bytes with their unit.
+pub(crate) fn memory(bytes: u64) -> String {
+    match bytes {
+        ..100_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
 }
 
 /// Nanoseconds with their unit, in three digits or so.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft_api::PolicyMode;
+use haft_import::Format;
 use serde::Deserialize;
 
 mod report;
@@ -147,7 +148,21 @@ pub(crate) enum ThreadsCommand {
         /// Go on where an earlier list ended
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
+        /// List those put away, too
+        #[arg(long)]
+        archived: bool,
         /// Print JSON, one thread a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find threads by their titles and all that was said in them; status 1 if there are none
+    Search {
+        /// What to look for, in any case
+        text: String,
+        /// Look into those put away, too
+        #[arg(long)]
+        archived: bool,
+        /// Print JSON, one finding a line
         #[arg(long)]
         json: bool,
     },
@@ -169,6 +184,38 @@ pub(crate) enum ThreadsCommand {
         /// Short for --format replay: a script for the engine `replay`
         #[arg(long, conflicts_with = "format")]
         replay: bool,
+    },
+    /// Make a thread of another agent's session: a Codex rollout, Claude Code's or pi's JSONL
+    Import {
+        /// The session's file
+        file: PathBuf,
+        /// Whose it is (codex, claude-code, pi); told from the file by default
+        #[arg(long, value_name = "FORMAT")]
+        format: Option<Format>,
+        /// Print JSON: the thread, and what could not be carried
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a thread another title
+    Rename {
+        /// The thread; "last" is the one changed last
+        id: String,
+        /// The title
+        title: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a thread away: it is no longer listed
+    Archive {
+        /// The thread; "last" is the one changed last
+        id: String,
+        /// Take it back
+        #[arg(long)]
+        undo: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Make a thread that goes on where another one stands
     Fork {
@@ -266,18 +313,16 @@ pub(crate) struct ToolPlaceArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExtCommand {
-    /// List the extensions of this program
+    /// List the extensions of this program, and those that your configuration loads
     List {
         /// Print JSON, one extension a line
         #[arg(long)]
         json: bool,
     },
     /// Make a new extension: a folder with a tool and a test of it
-    #[cfg(feature = "lua")]
     New {
-        /// In Lua
-        #[arg(long, required = true)]
-        lua: bool,
+        #[command(flatten)]
+        language: Language,
         /// Its name, and the folder's
         name: String,
     },
@@ -287,6 +332,19 @@ pub(crate) enum ExtCommand {
         /// A Lua file, a folder with an init.lua, or the absolute path of a shared object
         path: PathBuf,
     },
+}
+
+/// What an extension is written in.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Language {
+    /// In Rust: a package to link or to load as a shared object
+    #[arg(long)]
+    pub(crate) rust: bool,
+    /// In Lua
+    #[cfg(feature = "lua")]
+    #[arg(long)]
+    pub(crate) lua: bool,
 }
 
 #[derive(Debug, Args)]

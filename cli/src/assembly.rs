@@ -22,6 +22,15 @@ pub(crate) fn registry(settings: &Settings) -> Outcome<Registry> {
         .into_iter()
         .map(|extension| Ok((extension.manifest()?, extension)))
         .collect::<haft_api::Result<_>>()?;
+    let twice =
+        |(manifest, _): &&(haft_api::Manifest, _)| linked.iter().any(|m| m.id == manifest.id);
+    if let Some((manifest, _)) = loaded.iter().find(twice) {
+        return Err(Failure::usage(format!(
+            "a shared object brings the extension `{}`, which this program has already; take it \
+             out of the configuration or off the command line",
+            manifest.id
+        )));
+    }
     let manifests = linked
         .iter()
         .chain(loaded.iter().map(|(manifest, _)| manifest));

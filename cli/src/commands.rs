@@ -26,7 +26,7 @@ pub(crate) fn run(cli: Cli, console: &Console) -> Outcome {
         Command::Chat(args) => chat::run(&args, &place, console),
         Command::Threads(command) => threads::run(command, &place, console),
         Command::Tools(command) => tools::run(command, &place, console),
-        Command::Ext(command) => ext::run(&command),
+        Command::Ext(command) => ext::run(&command, &place),
         Command::Engines(args) => engines::run(&args, &place, console),
         Command::Models(command) => models::run(&command, &place, console),
         Command::Doctor(args) => doctor::run(&args, &place, console),

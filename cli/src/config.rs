@@ -5,6 +5,7 @@ mod environment;
 mod file;
 mod layer;
 mod paths;
+mod runner;
 mod settings;
 mod workspace_file;
 
@@ -12,6 +13,7 @@ pub(crate) use environment::Environment;
 pub(crate) use file::explain;
 pub(crate) use layer::Layer;
 pub(crate) use paths::{extensions_folder, user_file, workspace};
+pub(crate) use runner::{EXTENSION as RUNNER_EXTENSION, Runner};
 pub(crate) use settings::{Settings, Sources};
 
 /// The nearest of some names, if one is near.

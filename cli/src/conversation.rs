@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::failure::{DONE, FAILED, Failure, INTERRUPTED, Outcome, one_line};
 use crate::instructions::instructions;
 use crate::output::{End, Output};
-use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line};
+use crate::render::{EventLines, Looks, Style, TextView, call_summary, failure_line, visible};
 use crate::signals::Signals;
 
 /// How many pieces of text or of tools' output may wait for a slow reader.
@@ -74,6 +74,30 @@ impl Conversation {
     /// The thread, once there is one.
     pub(crate) fn thread(&self) -> Option<&ThreadId> {
         self.parts.thread.as_ref().map(Thread::id)
+    }
+
+    /// What the conversation is held by.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.parts.runtime
+    }
+
+    /// Shows a text that is no part of a turn: where answers go, or beside them
+    /// where those are for programs.
+    ///
+    /// # Errors
+    /// What standard output fails with.
+    pub(crate) async fn tell(&mut self, text: &str) -> Outcome<()> {
+        let text = match self.console.shows_answers {
+            true => visible(text),
+            false => text.into(),
+        };
+        let mut end = match self.view {
+            View::Text(_) => self.output.stdout(),
+            View::Json(_) => self.output.stderr(),
+        };
+        // Writing to the queue can't fail.
+        writeln!(end, "{}", text.trim_end_matches('\n')).ok();
+        self.output.drain().await.map_err(|e| Failure::output(&e))
     }
 
     /// Runs a turn to its end and shows it. Returns the exit status it means.

@@ -2,12 +2,40 @@
 
 mod probe;
 
-use crate::config::{Environment, Settings};
+use crate::config::{self, Environment, Settings};
 use crate::failure::{Failure, Outcome};
 
 pub(crate) use probe::local_servers;
 
-/// The extension and the engine that speak OpenAI's wire.
+/// An engine over a provider's wire, and what chooses it.
+struct Remote {
+    engine: &'static str,
+    extension: &'static str,
+    /// The variable that says where the server is.
+    base_url: &'static str,
+    /// The variable that holds the key.
+    api_key: &'static str,
+}
+
+/// In the order in which they are preferred.
+const REMOTE: &[Remote] = &[
+    #[cfg(feature = "engine-anthropic")]
+    Remote {
+        engine: "anthropic",
+        extension: "engine-anthropic",
+        base_url: "ANTHROPIC_BASE_URL",
+        api_key: "ANTHROPIC_API_KEY",
+    },
+    #[cfg(feature = "engine-openai")]
+    Remote {
+        engine: OPENAI,
+        extension: OPENAI_EXTENSION,
+        base_url: "OPENAI_BASE_URL",
+        api_key: "OPENAI_API_KEY",
+    },
+];
+
+/// The extension and the engine that servers of this machine are reached by.
 const OPENAI_EXTENSION: &str = "engine-openai";
 const OPENAI: &str = "openai";
 /// The extension and the engine of the embedded model.
@@ -17,27 +45,34 @@ const LOCAL: &str = "local";
 /// Gives the extensions what they need of the environment and of Haft's own
 /// folder.
 pub(crate) fn equip(settings: &mut Settings, environment: &Environment) -> Outcome<()> {
-    if cfg!(feature = "engine-openai") {
-        if let Some(url) = environment.text("OPENAI_BASE_URL")? {
-            settings.set(OPENAI_EXTENSION, "base_url", url);
+    for remote in REMOTE {
+        if let Some(url) = environment.text(remote.base_url)? {
+            settings.set(remote.extension, "base_url", url);
         }
         // The engine reads it itself: no secret passes through here.
         let named = ["api_key", "api_key_env"]
             .iter()
-            .any(|key| settings.has(OPENAI_EXTENSION, key));
-        if environment.has("OPENAI_API_KEY") && !named {
-            settings.set(OPENAI_EXTENSION, "api_key_env", "OPENAI_API_KEY");
+            .any(|key| settings.has(remote.extension, key));
+        if environment.has(remote.api_key) && !named {
+            settings.set(remote.extension, "api_key_env", remote.api_key);
         }
+        // A library reads no environment; a command does, as all others do.
+        settings.set_default(remote.extension, "proxy", "environment");
     }
     if cfg!(feature = "engine-local") {
         let home = settings.home.to_string_lossy().into_owned();
         settings.set_default(LOCAL_EXTENSION, "home", home);
     }
+    if cfg!(feature = "runner-local") {
+        // Threads, keys in the configuration: nothing of a command's.
+        let home = settings.home.to_string_lossy().into_owned();
+        settings.push(config::RUNNER_EXTENSION, "hide", home);
+    }
     Ok(())
 }
 
-/// The engine that serves: the chosen one; one with a key or an address; a
-/// server on a usual port of this machine; the embedded one.
+/// The engine that serves: the chosen one; one that is configured, or has a key or an
+/// address in the environment; a server on a usual port of this machine; the embedded one.
 pub(crate) async fn choose(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
     let engine = match settings.engine.clone() {
         Some(engine) => engine,
@@ -52,14 +87,18 @@ pub(crate) async fn choose(settings: &mut Settings, environment: &Environment) -
 }
 
 async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outcome<String> {
-    if cfg!(feature = "engine-openai") {
-        if is_configured(settings, environment) {
-            return Ok(OPENAI.to_owned());
-        }
-        if let Some(server) = local_servers().await.into_iter().next() {
-            settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
-            return Ok(OPENAI.to_owned());
-        }
+    let configured = REMOTE
+        .iter()
+        .find(|r| r.is_configured(settings, environment));
+    let has_variable = |r: &&Remote| [r.api_key, r.base_url].iter().any(|v| environment.has(v));
+    if let Some(remote) = configured.or_else(|| REMOTE.iter().find(has_variable)) {
+        return Ok(remote.engine.to_owned());
+    }
+    if cfg!(feature = "engine-openai")
+        && let Some(server) = local_servers().await.into_iter().next()
+    {
+        settings.set(OPENAI_EXTENSION, "base_url", server.base_url());
+        return Ok(OPENAI.to_owned());
     }
     if cfg!(feature = "engine-local") {
         return Ok(LOCAL.to_owned());
@@ -69,10 +108,12 @@ async fn first_ready(settings: &mut Settings, environment: &Environment) -> Outc
     ))
 }
 
-/// Whether the engine `openai` has a key or an address.
-fn is_configured(settings: &Settings, environment: &Environment) -> bool {
-    let variables = ["OPENAI_API_KEY", "OPENAI_BASE_URL"];
-    let keys = ["base_url", "api_key", "api_key_env"];
-    variables.iter().any(|name| environment.has(name))
-        || keys.iter().any(|key| settings.has(OPENAI_EXTENSION, key))
+impl Remote {
+    /// Whether a file gives it a key or an address, and not just the environment.
+    fn is_configured(&self, settings: &Settings, environment: &Environment) -> bool {
+        let has = |key| settings.has(self.extension, key);
+        has("api_key")
+            || (has("api_key_env") && !environment.has(self.api_key))
+            || (has("base_url") && !environment.has(self.base_url))
+    }
 }

@@ -4,19 +4,24 @@
 //! | feature | what it links |
 //! |---|---|
 //! | `store-jsonl` | the store `jsonl`: threads in files |
+//! | `store-postgres` | the store `postgres`: threads in PostgreSQL, for many machines |
 //! | `runner-local` | the runner `local`: tools work in a local directory |
 //! | `runner-ssh` | the runner `ssh`: tools work on a machine over SSH |
 //! | `tools-coding` | tools that read, write, search and run |
 //! | `engine-replay` | the engine `replay`: plays scripts instead of asking a model |
-//! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks its wire |
+//! | `engine-anthropic` | the engine `anthropic`: Anthropic, and every server that speaks Messages |
+//! | `engine-openai` | the engine `openai`: OpenAI, and every server that speaks one of its wires |
 //! | `engine-local` | the engine `local`: a model on this machine |
 //! | `lua` | the host `lua`: tools and commands written in Lua |
+//! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
+//! | `default` | all of the above but `lua-native-modules` and `store-postgres` |
+//! | `full` | everything there is |
+//! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!
-//! All are on by default; a program that embeds Haft turns the defaults off and
-//! names what it wants. [`builder`] registers what is linked; parts of your own
-//! go beside it.
+//! A program that embeds Haft turns the defaults off and names what it wants.
+//! [`builder`] registers what is linked; parts of your own go beside it.
 //!
 //! # A turn in ten lines
 //! ```
@@ -45,13 +50,59 @@
 //! ```
 //!
 //! # The command
-//! The binary `haft` is a user of this library like any other; the crate's
-//! README describes it.
+//! With the feature `cli`, [`main`] is the whole command; the binary `haft` calls
+//! it and nothing else. A program of your own that names extension crates of
+//! your own has them beside those of the features:
+//!
+//! ```
+//! # #[cfg(feature = "cli")]
+//! fn my_agent() -> std::process::ExitCode {
+//!     // Above: `use my_extension as _;`
+//!     haft::main()
+//! }
+//! ```
 #![forbid(unsafe_code)]
+
+// The command's own files speak of this library as any other program does.
+#[cfg(feature = "cli")]
+extern crate self as haft;
 
 mod builder;
 
+#[cfg(feature = "cli")]
+mod args;
+#[cfg(feature = "cli")]
+mod assembly;
+#[cfg(feature = "cli")]
+mod command;
+#[cfg(feature = "cli")]
+mod commands;
+#[cfg(feature = "cli")]
+mod config;
+#[cfg(feature = "cli")]
+mod console;
+#[cfg(feature = "cli")]
+mod conversation;
+#[cfg(feature = "cli")]
+mod engine_choice;
+#[cfg(feature = "cli")]
+mod failure;
+#[cfg(feature = "cli")]
+mod instructions;
+#[cfg(feature = "cli")]
+mod output;
+#[cfg(feature = "cli")]
+mod plugins;
+#[cfg(feature = "cli")]
+mod render;
+#[cfg(feature = "cli")]
+mod scripts;
+#[cfg(feature = "cli")]
+mod signals;
+
 // A crate that no code names isn't linked, whatever the manifest says.
+#[cfg(feature = "engine-anthropic")]
+use haft_ext_engine_anthropic as _;
 #[cfg(feature = "engine-local")]
 use haft_ext_engine_local as _;
 #[cfg(feature = "engine-openai")]
@@ -66,6 +117,8 @@ use haft_ext_runner_local as _;
 use haft_ext_runner_ssh as _;
 #[cfg(feature = "store-jsonl")]
 use haft_ext_store_jsonl as _;
+#[cfg(feature = "store-postgres")]
+use haft_ext_store_postgres as _;
 #[cfg(feature = "tools-coding")]
 use haft_ext_tools_coding as _;
 
@@ -73,6 +126,8 @@ pub use haft_api as api;
 pub use haft_core as core;
 
 pub use builder::{Builder, builder};
+#[cfg(feature = "cli")]
+pub use command::main;
 pub use haft_api::{
     Error, ErrorKind, Event, EventBody, ExtensionConfig, ExtensionRegistryBuilder, Item,
     PolicyMode, Registry, Result, StoreOptions,

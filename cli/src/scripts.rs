@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::args::PlaceArgs;
 use crate::config::{self, Environment, Settings};
 use crate::failure::{Failure, Outcome};
-use crate::plugins;
+use crate::plugins::{self, PluginFile};
 
 /// The extension that runs Lua.
 const LUA: &str = "lua";
@@ -23,7 +23,7 @@ pub(crate) fn equip(
         if plugins::is_shared_object(path) {
             // As it was written: a shared object is loaded by its absolute path
             // or not at all.
-            settings.plugins.push(path.clone());
+            settings.plugins.push(PluginFile::by_flag(path.clone()));
             continue;
         }
         let path = std::fs::canonicalize(path)

@@ -441,6 +441,73 @@ fn threads_are_listed_forked_exported_and_deleted() {
 }
 
 #[test]
+fn threads_are_imported_found_renamed_and_put_away() {
+    let world = World::new();
+    let session = world.write(
+        "session.jsonl",
+        &[
+            json!({"type": "session", "id": "s", "cwd": "/nowhere/at/all"}),
+            json!({"type": "message", "message": {"role": "user", "content": "Where is the Spare Key?"}}),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "c", "name": "look", "arguments": {}},
+                {"type": "hologram"}
+            ]}}),
+        ]
+        .map(|line| line.to_string())
+        .join("\n"),
+    );
+    let session = session.to_str().unwrap();
+    let done = world.run(&["threads", "import", session]).status(0);
+    let id = done.out.trim().to_owned();
+    assert!(
+        done.err.contains("hologram") && done.err.contains("no result"),
+        "{}",
+        done.err
+    );
+    let script = world.script(&[json!([text("under the pot")])]);
+    world
+        .run(&[
+            "run", "--engine", "replay", "--model", &script, "--thread", &id, "well?",
+        ])
+        .status(0);
+    world.run(&["threads", "check", &id]).status(0);
+    let found = |text: &str, status: i32| world.run(&["threads", "search", text]).status(status);
+    assert!(
+        found("spare key", 0)
+            .out
+            .contains("Where is the Spare Key?")
+    );
+    assert!(found("UNDER THE POT", 0).out.contains(&id));
+    assert_eq!(found("under the mat", 1).out, "");
+    world.run(&["threads", "rename", &id, "The  key"]).status(0);
+    assert!(
+        world
+            .run(&["threads", "list"])
+            .status(0)
+            .out
+            .contains("The key")
+    );
+    assert!(found("the key", 0).out.contains("The key"));
+    world.run(&["threads", "archive", &id]).status(0);
+    assert_eq!(world.run(&["threads", "list"]).status(0).out, "");
+    assert_eq!(found("the key", 1).out, "");
+    let all = world
+        .run(&["threads", "list", "--archived", "--json"])
+        .status(0);
+    assert_eq!(all.lines()[0]["extra"]["imported_from"]["format"], "pi");
+    world.run(&["threads", "archive", "--undo", &id]).status(0);
+    assert!(found("the key", 0).out.contains(&id));
+    let no_session = world.write("no.jsonl", "{}");
+    let refused = world
+        .run(&["threads", "import", no_session.to_str().unwrap()])
+        .status(2);
+    assert!(refused.err.contains("no.jsonl"), "{}", refused.err);
+    world
+        .run(&["threads", "import", "--format", "cursor", session])
+        .status(2);
+}
+
+#[test]
 fn a_log_that_lost_its_end_is_told_of() {
     let world = World::new();
     world.turn(&[json!([text("one")])], &[]).status(0);

@@ -12,6 +12,7 @@ fn promised() -> Vec<&'static str> {
         ("runner-local", cfg!(feature = "runner-local")),
         ("runner-ssh", cfg!(feature = "runner-ssh")),
         ("store-jsonl", cfg!(feature = "store-jsonl")),
+        ("store-postgres", cfg!(feature = "store-postgres")),
         ("tools-coding", cfg!(feature = "tools-coding")),
     ];
     let chosen = features.iter().filter(|(_, on)| *on);

@@ -34,6 +34,8 @@ mod workspace;
 
 pub use events::Subscription;
 pub use options::{FallbackEngine, RuntimeOptions};
-pub use runtime::{RunnerSelection, Runtime, RuntimeBuilder, ThreadOptions, ToolRun};
+pub use runtime::{
+    ImportReport, Piece, RunnerSelection, Runtime, RuntimeBuilder, ThreadOptions, ToolRun,
+};
 pub use thread::{ModelUsage, OpenRequest, Thread, ThreadItem, ThreadItems, TurnStatus};
 pub use turn::{Turn, TurnEnd, TurnRequest};

@@ -1,7 +1,9 @@
 //! The runtime: parts in, threads out.
 
 mod builder;
+mod commands;
 mod engines;
+mod import;
 mod shared;
 mod tools;
 
@@ -15,6 +17,7 @@ use haft_api::{
 use serde_json::value::RawValue;
 
 pub use builder::RuntimeBuilder;
+pub use import::{ImportReport, Piece};
 pub(crate) use shared::Shared;
 pub use tools::ToolRun;
 

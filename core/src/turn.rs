@@ -246,10 +246,15 @@ impl Times {
     }
 }
 
+/// What stands in a history in place of what a summary is of.
+pub(crate) fn summary_message(notes: &str) -> String {
+    summary::message(notes, None)
+}
+
 /// The shortest reserve for a final answer.
 const MIN_RESERVE: Duration = Duration::from_secs(5);
 
 /// A fresh id for a turn.
-fn turn_id() -> Result<TurnId> {
+pub(crate) fn turn_id() -> Result<TurnId> {
     TurnId::new(uuid::Uuid::now_v7().to_string())
 }

@@ -5,7 +5,10 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft_api::{Effects, Error, ErrorKind, ToolSpec};
+use haft_api::{
+    BatchCall, BatchOutcomes, Effects, Error, ErrorKind, ExtensionId, Result, SlashCommand,
+    SlashCommandCall, SlashCommandOutput, ToolSource, ToolSpec, async_trait,
+};
 use haft_core::TurnStatus;
 use haft_testkit::{BatchSource, CountingTool, Gate, Outcome, Round, fixture};
 use support::{World, items, outcomes, request};
@@ -169,4 +172,90 @@ async fn one_bad_tool_of_a_source_costs_that_tool() {
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["count", "good"]);
     assert_eq!(problems.len(), 2);
+}
+
+/// A source that has commands and no tools.
+struct Commands {
+    id: ExtensionId,
+    names: Vec<&'static str>,
+}
+
+impl Commands {
+    fn new(id: &str, names: &[&'static str]) -> Arc<Self> {
+        Arc::new(Self {
+            id: ExtensionId::new(id).unwrap(),
+            names: names.to_vec(),
+        })
+    }
+}
+
+#[async_trait]
+impl ToolSource for Commands {
+    fn id(&self) -> &ExtensionId {
+        &self.id
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolSpec>> {
+        Ok(Vec::new())
+    }
+
+    async fn call_batch(&self, _: Vec<BatchCall>, _: Arc<dyn BatchOutcomes>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn commands(&self) -> Result<Vec<SlashCommand>> {
+        if self.names.is_empty() {
+            panic!("a bad list");
+        }
+        let commands = self.names.iter().map(|name| SlashCommand::new(*name, "x"));
+        Ok(commands.collect())
+    }
+
+    async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
+        match call.text.as_str() {
+            "panic" => panic!("a bad command"),
+            text => Ok(SlashCommandOutput::text(format!("{}: {text}", self.id))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn slash_commands_go_to_the_source_that_has_them() {
+    let started = World::new([])
+        .source(&Commands::new("a", &["one", "same"]))
+        .source(&Commands::new("broken", &[]))
+        .source(&Commands::new("c", &["same", "two"]))
+        .source(&Arc::new(BatchSource::new("plain")))
+        .start();
+    let (commands, problems) = started.runtime.commands().await;
+    let names: Vec<_> = commands.iter().map(|command| &*command.name).collect();
+    assert_eq!(names, ["one", "same", "two"]);
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems.iter().any(|p| p.contains("a bad list")));
+    assert!(
+        problems
+            .iter()
+            .any(|p| p.contains("another source has a command"))
+    );
+
+    let run = async |name: &str, text: &str| {
+        let ran = started
+            .runtime
+            .run_command(SlashCommandCall::new(name, text));
+        ran.await.map(|output| output.text.unwrap())
+    };
+    assert_eq!(run("two", "x y").await.unwrap(), "c: x y");
+    assert_eq!(run("same", "").await.unwrap(), "a: ");
+    assert!(
+        run("one", "panic")
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("a bad command")
+    );
+    assert_eq!(
+        run("three", "").await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }

@@ -7,7 +7,7 @@ use haft_api::{
     EngineRequest, EngineStream, Error, ErrorKind, ExtensionId, InferenceEngine, ModelInfo,
     Readiness, Result, async_trait,
 };
-use haft_ext_engine_openai::{ChatConfig, ChatEngine};
+use haft_ext_engine_openai::{OpenAiConfig, OpenAiEngine};
 
 use crate::model::{ModelName, WeightsFile};
 use crate::profile;
@@ -167,7 +167,7 @@ impl LocalEngine {
         request: EngineRequest,
         small: bool,
     ) -> Result<EngineStream> {
-        let mut config = ChatConfig::new(server.base_url());
+        let mut config = OpenAiConfig::new(server.base_url());
         config.api_key = Some(server.key().to_owned());
         config.idle_timeout_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
         config.max_tokens_field = Some("max_tokens".to_owned());
@@ -185,7 +185,7 @@ impl LocalEngine {
         }
         // The server has one model, whatever it is called.
         sent.model = Some(ENGINE_ID.to_owned());
-        let stream = match ChatEngine::new(self.id.clone(), config)?
+        let stream = match OpenAiEngine::new(self.id.clone(), config)?
             .stream_turn(sent)
             .await
         {

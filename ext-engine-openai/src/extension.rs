@@ -7,10 +7,10 @@ use haft_api::{
     export_extension,
 };
 
-use crate::config::ChatConfig;
-use crate::engine::ChatEngine;
+use crate::config::OpenAiConfig;
+use crate::engine::OpenAiEngine;
 
-/// Brings the engine `openai`. Its settings are a [`ChatConfig`].
+/// Brings the engine `openai`. Its settings are a [`OpenAiConfig`].
 #[derive(Debug, Default)]
 pub struct OpenAiExtension;
 
@@ -24,8 +24,8 @@ impl Extension for OpenAiExtension {
     }
 
     fn register(&self, config: &ExtensionConfig, to: &mut ExtensionRegistryBuilder) -> Result<()> {
-        let config: ChatConfig = config.parse()?;
-        let engine = ChatEngine::new(ExtensionId::new("openai")?, config)?;
+        let config: OpenAiConfig = config.parse()?;
+        let engine = OpenAiEngine::new(ExtensionId::new("openai")?, config)?;
         to.engine(Arc::new(engine));
         Ok(())
     }

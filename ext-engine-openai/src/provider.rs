@@ -1,5 +1,7 @@
 //! What differs from provider to provider, and isn't for users to find out.
 
+use haft_engine_http::KeyHeader;
+
 /// The provider behind a server, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Provider {
@@ -14,6 +16,13 @@ pub(crate) enum Provider {
     Other,
 }
 
+/// The domains that Azure's resources are under.
+const AZURE: [&str; 3] = [
+    ".cognitiveservices.azure.com",
+    ".openai.azure.com",
+    ".services.ai.azure.com",
+];
+
 impl Provider {
     pub(crate) fn of(host: &str) -> Self {
         match host {
@@ -21,7 +30,7 @@ impl Provider {
             "api.mistral.ai" => Self::Mistral,
             "api.deepseek.com" => Self::DeepSeek,
             "api.moonshot.ai" | "api.moonshot.cn" => Self::Moonshot,
-            _ if host.ends_with(".openai.azure.com") => Self::Azure,
+            _ if AZURE.iter().any(|domain| host.ends_with(domain)) => Self::Azure,
             _ => Self::Other,
         }
     }
@@ -51,10 +60,10 @@ impl Provider {
     }
 
     /// Azure wants a key in a header of its own.
-    pub(crate) fn key_header(self) -> &'static str {
+    pub(crate) fn key_header(self) -> KeyHeader {
         match self {
-            Self::Azure => "api-key",
-            _ => "authorization",
+            Self::Azure => KeyHeader::Named("api-key"),
+            _ => KeyHeader::Bearer,
         }
     }
 }

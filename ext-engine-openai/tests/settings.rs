@@ -6,7 +6,7 @@ use haft_api::{
     EngineRequest, ErrorKind, ExtensionConfig, ExtensionId, ExtensionRegistryBuilder, History,
     Item, Registry, Result, ThreadId, TurnId, linked_extensions,
 };
-use haft_ext_engine_openai::{ChatConfig, ChatEngine, OpenAiExtension};
+use haft_ext_engine_openai::{OpenAiConfig, OpenAiEngine, OpenAiExtension, Wire};
 use serde_json::{Value, json};
 
 fn register(settings: &Value) -> Result<Registry> {
@@ -73,24 +73,25 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn secrets_are_not_shown() {
-    let mut config = ChatConfig::new("https://me:s3cret@x.test/v1?key=s3cret");
+    let mut config = OpenAiConfig::new("https://me:s3cret@x.test/v1?key=s3cret");
     config.api_key = Some("s3cret".to_owned());
     config.headers.insert("x".to_owned(), "s3cret".to_owned());
     config.proxy = Some("http://me:s3cret@proxy.test".to_owned());
     config.extra_body.insert("x".to_owned(), "s3cret".into());
     let shown = format!("{config:?}");
     assert!(!shown.contains("s3cret"), "{shown}");
-    let engine = ChatEngine::new(ExtensionId::new("e").unwrap(), config).unwrap();
+    let engine = OpenAiEngine::new(ExtensionId::new("e").unwrap(), config).unwrap();
     let shown = format!("{engine:?}");
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
 fn providers_differ_where_they_must() {
-    let body = |base_url: &str, change: fn(&mut ChatConfig)| -> Value {
-        let mut config = ChatConfig::new(base_url);
+    let body = |base_url: &str, change: fn(&mut OpenAiConfig)| -> Value {
+        let mut config = OpenAiConfig::new(base_url);
+        config.wire = Some(Wire::Chat);
         change(&mut config);
-        let engine = ChatEngine::new(ExtensionId::new("e").unwrap(), config).unwrap();
+        let engine = OpenAiEngine::new(ExtensionId::new("e").unwrap(), config).unwrap();
         let thought = Item::Reasoning {
             text: "hm".to_owned(),
             state: None,
@@ -156,7 +157,7 @@ fn providers_differ_where_they_must() {
         None,
     );
     // The settings have the last word.
-    let own = |config: &mut ChatConfig| {
+    let own = |config: &mut OpenAiConfig| {
         config.max_tokens_field = Some("n_predict".to_owned());
         config.reasoning_field = Some("thinking".to_owned());
     };
@@ -166,14 +167,14 @@ fn providers_differ_where_they_must() {
         true,
         Some("thinking"),
     );
-    let none = |config: &mut ChatConfig| config.reasoning_field = Some(String::new());
+    let none = |config: &mut OpenAiConfig| config.reasoning_field = Some(String::new());
     check(
         body("https://api.deepseek.com", none),
         "max_tokens",
         true,
         None,
     );
-    let asks = |config: &mut ChatConfig| {
+    let asks = |config: &mut OpenAiConfig| {
         let usage = json!({"include_usage": true});
         config.extra_body.insert("stream_options".to_owned(), usage);
     };

@@ -52,6 +52,18 @@ pub(crate) fn environment(
 fn own(lua: &Lua, host: &Rc<Host>, script: &Rc<Script>) -> mlua::Result<Table> {
     let own = lua.create_table()?;
     own.raw_set("path", script.place.module_path())?;
+    own.raw_set("cpath", script.place.library_path())?;
+    own.raw_set(
+        "library_exists",
+        lua.create_function(|_, file: String| Ok(Path::new(&file).is_file()))?,
+    )?;
+    let of = Rc::clone(script);
+    own.raw_set(
+        "may_load_library",
+        host.plain(lua, move |_, name: String| {
+            of.grants.check_native(of.name(), &name).map(|()| true)
+        })?,
+    )?;
     let of = Rc::clone(script);
     let log = lua.create_function(move |_, (level, text): (String, mlua::LuaString)| {
         of.say(

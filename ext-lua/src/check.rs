@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Part, Result, ThreadId, ToolCall,
-    ToolContext, ToolOutput, ToolSource, ToolSpec, TurnId,
+    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Part, Result, SlashCommand,
+    ThreadId, ToolCall, ToolContext, ToolOutput, ToolSource, ToolSpec, TurnId,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::config::Settings;
 use crate::host::LuaHost;
-use crate::worker::CommandInfo;
 
 /// The file with an extension's tests, in its folder.
 const TESTS: &str = "tests.jsonl";
@@ -27,7 +26,7 @@ pub struct Report {
     /// The tools it has.
     pub tools: Vec<ToolSpec>,
     /// The commands it has.
-    pub commands: Vec<CommandInfo>,
+    pub commands: Vec<SlashCommand>,
     /// What is wrong with it.
     pub problems: Vec<Error>,
     /// What came of its tests, in order.

@@ -38,6 +38,9 @@ pub struct Settings {
 pub struct Limits {
     /// Most memory of the state, in MiB. Default: 128.
     pub memory_mib: usize,
+    /// Most memory of one extension, in MiB, about. It holds once half of the
+    /// state's is used. Default: 96.
+    pub extension_memory_mib: usize,
     /// How long a script may take to load, in milliseconds. Default: 5,000.
     pub load_ms: u64,
     /// How long a call may take that has no deadline of its own, in
@@ -59,6 +62,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             memory_mib: 128,
+            extension_memory_mib: 96,
             load_ms: 5_000,
             call_ms: 120_000,
             callback_ms: 5_000,

@@ -5,7 +5,7 @@ use std::fmt;
 use haft_api::{Error, ErrorKind, Part, ToolOutput};
 use mlua::{Lua, Value};
 
-use crate::json;
+use crate::json::{self, Marks};
 
 /// What kind of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum FailureKind {
     Wedged,
     /// The host itself failed.
     Panic,
+    /// There is no such thing.
+    NotFound,
 }
 
 impl FailureKind {
@@ -33,6 +35,7 @@ impl FailureKind {
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Wedged => ErrorKind::Unavailable,
             Self::Panic => ErrorKind::Unexpected,
+            Self::NotFound => ErrorKind::NotFound,
         }
     }
 }
@@ -92,7 +95,10 @@ impl Failure {
             Value::String(text) => Self::from_text(text.to_string_lossy()),
             Value::Error(error) => Self::from_error(error),
             Value::Table(table) => {
-                let json = json::encode(lua, value, &json::Limits::default()).ok();
+                let json = Marks::of(lua)
+                    .and_then(|marks| json::encode(&marks, value, &json::Limits::default()))
+                    .map(|json| json.get().to_owned())
+                    .ok();
                 let message = table
                     .raw_get::<mlua::LuaString>("message")
                     .map(|text| text.to_string_lossy())

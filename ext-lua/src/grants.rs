@@ -65,10 +65,13 @@ pub struct Grants {
     pub network: Grant,
     /// Environment variables it may read.
     pub env: Grant,
+    /// C modules it may load, by the names they are required by. They run
+    /// outside of all limits, and reach whatever the process does.
+    pub native: Grant,
 }
 
 impl Grants {
-    /// Everything.
+    /// Everything but C modules.
     pub fn all() -> Self {
         let all = || Grant::Whole(true);
         Self {
@@ -77,6 +80,7 @@ impl Grants {
             process: all(),
             network: all(),
             env: all(),
+            native: Grant::default(),
         }
     }
 
@@ -109,10 +113,11 @@ impl Grants {
                     "process" => &mut grants.process,
                     "network" => &mut grants.network,
                     "env" => &mut grants.env,
+                    "native" => &mut grants.native,
                     _ => {
                         return Err(format!(
                             "line {}: there is no grant `{name}`; there are read, write, process, \
-                             network and env",
+                             network, env and native",
                             index + 1
                         ));
                     }
@@ -172,6 +177,15 @@ impl Grants {
         match self.env.allows(|entry| entry == name) {
             true => Ok(()),
             false => Err(lacks(extension, "env", name)),
+        }
+    }
+}
+
+impl Grants {
+    pub(crate) fn check_native(&self, extension: &str, module: &str) -> Result<(), String> {
+        match self.native.allows(|entry| entry == module) {
+            true => Ok(()),
+            false => Err(lacks(extension, "native", module)),
         }
     }
 }

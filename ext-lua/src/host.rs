@@ -11,11 +11,8 @@ use haft_api::{Error, ErrorKind, ExtensionId, Result};
 use tokio::sync::oneshot;
 
 use crate::config::Settings;
-use crate::failure::Failure;
 use crate::log::{Level, LogSink, StderrLog};
-use crate::worker::{
-    self, CommandCall, CommandFacts, CommandInfo, Message, Setup, Snapshot, Subscribed, Worker,
-};
+use crate::worker::{self, Memory, Message, Setup, Snapshot, Subscribed, Worker};
 
 /// Runs the tools and commands of Lua extensions.
 ///
@@ -86,7 +83,7 @@ impl LuaHost {
                 subscribed: Arc::default(),
                 given_up: Arc::default(),
                 blamed: Mutex::default(),
-                numbers: AtomicU64::new(1),
+                numbers: AtomicU64::new(0),
                 #[cfg(feature = "reload")]
                 watch: Mutex::default(),
             }),
@@ -105,8 +102,9 @@ impl LuaHost {
         self.inner.log.log("host", level, message);
     }
 
+    /// A number for a call. Odd ones are left to the state's own tasks.
     pub(crate) fn next_number(&self) -> u64 {
-        self.inner.numbers.fetch_add(1, Ordering::Relaxed)
+        self.inner.numbers.fetch_add(2, Ordering::Relaxed)
     }
 
     /// The state's thread, started if there is none.
@@ -263,46 +261,18 @@ impl LuaHost {
         Ok(self.ready().await?.1.loaded.clone())
     }
 
-    /// The commands of the scripts, by name.
+    /// What memory the state holds, and about how much of it is whose.
     ///
     /// # Errors
-    /// If no state can be had.
-    pub async fn commands(&self) -> Result<Vec<CommandInfo>> {
-        Ok(self.ready().await?.1.commands.clone())
-    }
-
-    /// Runs a command with the rest of its line, and returns what it has to
-    /// show. Dropping the future ends it.
-    ///
-    /// # Errors
-    /// What the script raised, with a traceback; if there is no such command.
-    pub async fn run_command(&self, name: &str, text: &str) -> Result<Option<String>> {
+    /// If no state can be had, or it was given up meanwhile.
+    pub async fn memory(&self) -> Result<Memory> {
         let (worker, _) = self.ready().await?;
-        let number = self.next_number();
-        let (done, outcome) = oneshot::channel();
-        worker.say(Message::Command(CommandCall {
-            number,
-            name: name.to_owned(),
-            text: text.to_owned(),
-            facts: CommandFacts::default(),
-            done,
-        }));
-        let mut running = Running::new(self, &worker, vec![number]);
-        let limit = self.inner.settings.limits.call();
-        let ended = tokio::select! {
-            biased;
-            outcome = outcome => match outcome {
-                Ok(outcome) => outcome.map_err(Failure::into_error),
-                Err(_) => Err(lost()),
-            },
+        let (ask, told) = oneshot::channel();
+        worker.say(Message::Memory(ask));
+        tokio::select! {
+            told = told => told.map_err(|_| lost()),
             () = worker.lost.cancelled() => Err(lost()),
-            () = self.stuck(&worker, limit) => {
-                self.give_up(&worker);
-                Err(lost())
-            }
-        };
-        running.finish();
-        ended.map_err(|e| e.context("command", name))
+        }
     }
 
     /// Resolves when the state is stuck after this time.

@@ -16,6 +16,8 @@ mod encode;
 pub(crate) use decode::decode;
 pub(crate) use encode::encode;
 
+use std::rc::Rc;
+
 use mlua::{Lua, Table};
 
 /// Deepest nesting, both ways.
@@ -37,7 +39,6 @@ impl Default for Limits {
 }
 
 /// The metatables that mark a table as an array or an object.
-#[derive(Clone)]
 pub(crate) struct Marks {
     pub(crate) array: Table,
     pub(crate) object: Table,
@@ -46,25 +47,25 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Makes the marks and keeps them with the state.
-    pub(crate) fn install(lua: &Lua) -> mlua::Result<Self> {
+    pub(crate) fn install(lua: &Lua) -> mlua::Result<Rc<Self>> {
         let mark = |name: &str| -> mlua::Result<Table> {
             let table = lua.create_table()?;
             table.raw_set("__name", name)?;
             table.raw_set("__metatable", name)?;
             Ok(table)
         };
-        let marks = Self {
+        let marks = Rc::new(Self {
             array: mark("json array")?,
             object: mark("json object")?,
             next: lua.globals().raw_get("next")?,
-        };
-        lua.set_app_data(marks.clone());
+        });
+        lua.set_app_data(Rc::clone(&marks));
         Ok(marks)
     }
 
-    pub(crate) fn of(lua: &Lua) -> Result<Self, String> {
-        lua.app_data_ref::<Self>()
-            .map(|marks| marks.clone())
+    pub(crate) fn of(lua: &Lua) -> Result<Rc<Self>, String> {
+        lua.app_data_ref::<Rc<Self>>()
+            .map(|marks| Rc::clone(&marks))
             .ok_or_else(|| "this state has no JSON".to_owned())
     }
 }

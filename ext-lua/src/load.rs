@@ -1,5 +1,6 @@
 //! From a place on disk to an extension: all of it or nothing.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -9,8 +10,9 @@ use tokio::sync::oneshot;
 use crate::api;
 use crate::failure::{Failure, FailureKind};
 use crate::grants::Grants;
+use crate::json::Marks;
 use crate::registration;
-use crate::scheduler::NewTask;
+use crate::scheduler::{Given, NewTask};
 use crate::script::{Place, Script};
 use crate::state::{Host, load_text};
 
@@ -98,35 +100,39 @@ async fn execute(
     *script.env.borrow_mut() = Some(env.clone());
     let main = load_text(lua, source, name, env)?;
     let (done, outcome) = oneshot::channel();
+    let done = Cell::new(Some(done));
     let task = NewTask {
-        what: format!("loading `{}`", script.name()),
+        id: None,
+        what: format!("loading `{}`", script.name()).into(),
         script: Rc::clone(script),
         call: None,
         function: main,
-        arguments: MultiValue::new(),
+        arguments: Given::Any(MultiValue::new()),
         deadline: Some(Instant::now() + host.settings.limits.load()),
-        on_end: Box::new(move |_, outcome| {
-            done.send(outcome).ok();
+        on_end: Rc::new(move |_, outcome| {
+            if let Some(done) = done.take() {
+                done.send(outcome).ok();
+            }
         }),
     };
     host.scheduler.spawn(lua, task).map_err(raise)?;
     let values = outcome
         .await
         .map_err(|_| Failure::error("the host ended while the extension was loading"))??;
-    returned(lua, script, &taken, values.front(), name)
+    returned(&host.marks, script, &taken, &values.0, name)
 }
 
 /// What the main file returned may stand in place of a call to register.
 fn returned(
-    lua: &Lua,
+    marks: &Marks,
     script: &Rc<Script>,
     taken: &Taken,
-    value: Option<&Value>,
+    value: &Value,
     name: &str,
 ) -> Result<(), Failure> {
     let refuse = |words: String| Failure::error(format!("{name}: {words}"));
     let table = match value {
-        None | Some(Value::Nil) => {
+        Value::Nil => {
             let nothing = script.tools.borrow().is_empty()
                 && script.commands.borrow().is_empty()
                 && script.listeners.borrow().is_empty()
@@ -140,10 +146,10 @@ fn returned(
                 false => Ok(()),
             };
         }
-        Some(Value::Table(table)) => table,
+        Value::Table(table) => table,
         // A module's usual last line.
-        Some(Value::Boolean(_)) if !script.tools.borrow().is_empty() => return Ok(()),
-        Some(other) => {
+        Value::Boolean(_) if !script.tools.borrow().is_empty() => return Ok(()),
+        other => {
             return Err(refuse(format!(
                 "the file returns a {} (return the tool's table, or nothing)",
                 other.type_name()
@@ -174,7 +180,7 @@ fn returned(
         (tools, _) => tools.unwrap_or_default(),
     };
     for tool in tools {
-        add_tool(lua, script, taken, &tool).map_err(refuse)?;
+        add_tool(marks, script, taken, &tool).map_err(refuse)?;
     }
     for command in commands.unwrap_or_default() {
         add_command(script, taken, &command).map_err(refuse)?;
@@ -187,12 +193,12 @@ fn returned(
 /// # Errors
 /// What is wrong with the table, or who has the name already.
 pub(crate) fn add_tool(
-    lua: &Lua,
+    marks: &Marks,
     script: &Script,
     taken: &Taken,
     table: &Table,
 ) -> Result<(), String> {
-    let tool = registration::tool(lua, table)?;
+    let tool = registration::tool(marks, table)?;
     let name = tool.spec.name.as_str();
     if let Some((_, of)) = taken.tools.iter().find(|(taken, _)| taken == name) {
         return Err(format!("the extension `{of}` has a tool `{name}` already"));

@@ -107,6 +107,13 @@ local function wrap(f)
   end
 end
 
+-- What a script has a reference to isn't used for another call.
+local function running()
+  local co, is_main = co_running()
+  if managed[co] then host.expose() end
+  return co, is_main
+end
+
 local function close(co)
   if managed[co] then error("this coroutine is the host's own; only the host closes it", 2) end
   return co_close(co)
@@ -168,7 +175,7 @@ local function environment(own)
   env.string.dump = nil
   env.coroutine = {
     create = co_create, resume = resume, yield = co_yield, wrap = wrap, status = co_status,
-    isyieldable = co_isyieldable, running = co_running, close = close,
+    isyieldable = co_isyieldable, running = running, close = close,
   }
   env.load = function(chunk, name, mode, ...)
     if mode ~= nil and not tostring(mode):find("t", 1, true) then
@@ -239,22 +246,23 @@ local function environment(own)
     sethook = gone("debug.sethook", "the host's own hook keeps the limits"),
   }
 
-  local package = { path = own.path, cpath = "", loaded = {}, preload = {}, config = "/\n;\n?\n!\n-\n" }
+  local package = { path = own.path, cpath = own.cpath, loaded = {}, preload = {}, config = "/\n;\n?\n!\n-\n" }
   env.package = package
   for _, name in ipairs({ "string", "table", "math", "utf8", "coroutine", "os", "io", "debug" }) do
     package.loaded[name] = env[name]
   end
   package.loaded._G = env
-  function package.searchpath(name, path, sep, rep)
+  local function find(exists, name, path, sep, rep)
     local tried = {}
     name = name:gsub("%" .. (sep or "."), ((rep or "/"):gsub("%%", "%%%%")))
     for template in path:gmatch("[^;]+") do
       local file = template:gsub("?", (name:gsub("%%", "%%%%")))
-      if own.module_exists(file) then return file end
+      if exists(file) then return file end
       tried[#tried + 1] = "\n\tno file '" .. file .. "'"
     end
     return nil, table.concat(tried)
   end
+  function package.searchpath(...) return find(own.module_exists, ...) end
   local loading = {}
   local function preloaded(name)
     local f = package.preload[name]
@@ -270,7 +278,20 @@ local function environment(own)
     if not f then error("error loading module '" .. name .. "' from file '" .. file .. "':\n\t" .. message, 0) end
     return f, file
   end
-  package.searchers = { preloaded, from_file }
+  -- A C module runs outside of all limits: it takes a grant of its own.
+  local function from_library(name)
+    if not host.loadlib then return "\n\t" .. host.no_libraries end
+    local file, tried = find(own.library_exists, name, package.cpath)
+    if not file then return tried end
+    local allowed, why = own.may_load_library(name)
+    if not allowed then return "\n\t" .. why end
+    local f, message = host.loadlib(file, "luaopen_" .. name:gsub("^.*%-", ""):gsub("%.", "_"))
+    if not f then
+      error("error loading module '" .. name .. "' from file '" .. file .. "':\n\t" .. message, 0)
+    end
+    return f, file
+  end
+  package.searchers = { preloaded, from_file, from_library }
   function env.require(name)
     if type(name) ~= "string" then error("require: a module's name must be a string", 2) end
     local loaded = package.loaded[name]
@@ -293,8 +314,7 @@ local function environment(own)
         tried[#tried + 1] = loader
       end
     end
-    error("module '" .. name .. "' not found:" .. table.concat(tried)
-      .. "\n\t(C modules aren't loaded by this host)", 2)
+    error("module '" .. name .. "' not found:" .. table.concat(tried), 2)
   end
   return env
 end

@@ -26,8 +26,9 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn enter(&self) {
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+    pub(crate) fn enter(&self, now: Instant) {
+        let now = now.saturating_duration_since(self.began).as_millis();
+        let now = u64::try_from(now).unwrap_or(u64::MAX - 1);
         self.busy_since.store(now + 1, Ordering::Relaxed);
     }
 

@@ -1,10 +1,10 @@
 //! From a script's table to a tool or a command, field by field.
 
 use haft_api::{Effects, ToolName, ToolSpec, WorkspaceAccess};
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, Table, Value};
 
-use crate::json;
-use crate::script::{ScriptCommand, ScriptTool};
+use crate::json::{self, Marks};
+use crate::script::{Handler, ScriptCommand, ScriptTool};
 
 const SCHEMA: &[&str] = &["schema", "parameters", "input_schema", "inputSchema"];
 const HANDLER: &[&str] = &["handler", "execute", "run"];
@@ -13,7 +13,7 @@ const HANDLER: &[&str] = &["handler", "execute", "run"];
 ///
 /// # Errors
 /// The field that is missing or wrong, and what it has to be.
-pub(crate) fn tool(lua: &Lua, table: &Table) -> Result<ScriptTool, String> {
+pub(crate) fn tool(marks: &Marks, table: &Table) -> Result<ScriptTool, String> {
     let name = text(table, "name")?;
     let what = format!("the tool `{name}`");
     let name = ToolName::new(&name).map_err(|e| format!("field `name`: {e}"))?;
@@ -23,7 +23,8 @@ pub(crate) fn tool(lua: &Lua, table: &Table) -> Result<ScriptTool, String> {
     if let Some((field, schema)) = first(table, SCHEMA) {
         let schema = match &schema {
             Value::String(text) => text.to_string_lossy(),
-            Value::Table(_) => json::encode(lua, &schema, &json::Limits::default())
+            Value::Table(_) => json::encode(marks, &schema, &json::Limits::default())
+                .map(|json| json.get().to_owned())
                 .map_err(|e| format!("{what}: field `{field}`: {e}"))?,
             other => {
                 return Err(format!(
@@ -47,6 +48,7 @@ pub(crate) fn tool(lua: &Lua, table: &Table) -> Result<ScriptTool, String> {
             ));
         }
     }
+    let handler = Handler::new(handler, &what);
     Ok(ScriptTool { spec, handler })
 }
 
@@ -65,7 +67,10 @@ pub(crate) fn command(table: &Table) -> Result<ScriptCommand, String> {
     let what = format!("the command `{name}`");
     Ok(ScriptCommand {
         description: text(table, "description").map_err(|e| format!("{what}: {e}"))?,
-        handler: function(table, HANDLER).map_err(|e| format!("{what}: {e}"))?,
+        handler: Handler::new(
+            function(table, HANDLER).map_err(|e| format!("{what}: {e}"))?,
+            &what,
+        ),
         name,
     })
 }

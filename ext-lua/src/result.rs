@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haft_api::{Part, ToolOutput};
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{Table, Value};
 
-use crate::json;
+use crate::json::{self, Marks};
+use crate::scheduler::Returned;
 
 /// A handler's values as a tool's output: nothing, a text, a JSON value, a part
 /// or a list of parts, `{ content = parts, is_error = … }`, or `nil` and a
@@ -14,20 +15,19 @@ use crate::json;
 /// # Errors
 /// What can't be said, and where it stands.
 pub(crate) fn output(
-    lua: &Lua,
-    values: &MultiValue,
+    marks: &Marks,
+    (first, second): &Returned,
     limits: &json::Limits,
 ) -> Result<ToolOutput, String> {
-    let first = values.front().cloned().unwrap_or(Value::Nil);
     if first.is_nil() {
-        return Ok(match values.get(1) {
-            Some(Value::String(message)) => ToolOutput::error(message.to_string_lossy()),
+        return Ok(match second {
+            Value::String(message) => ToolOutput::error(message.to_string_lossy()),
             _ => ToolOutput::parts(Vec::new()),
         });
     }
-    let mut output = match &first {
-        Value::Table(table) if is_wrapped(table) => wrapped(lua, table, limits)?,
-        value => ToolOutput::parts(parts_of(lua, value, limits)?),
+    let mut output = match first {
+        Value::Table(table) if is_wrapped(table) => wrapped(marks, table, limits)?,
+        value => ToolOutput::parts(parts_of(marks, value, limits)?),
     };
     // An empty text says nothing, and no result has one.
     output
@@ -48,32 +48,30 @@ fn is_wrapped(table: &Table) -> bool {
     matches!(field(table, &["content"]), Value::Table(parts) if as_parts(&parts).is_some())
 }
 
-fn wrapped(lua: &Lua, table: &Table, limits: &json::Limits) -> Result<ToolOutput, String> {
-    let content = parts_of(lua, &field(table, &["content"]), limits)?;
+fn wrapped(marks: &Marks, table: &Table, limits: &json::Limits) -> Result<ToolOutput, String> {
+    let content = parts_of(marks, &field(table, &["content"]), limits)?;
     let mut output = ToolOutput::parts(content);
     output.is_error = matches!(field(table, &["is_error", "isError"]), Value::Boolean(true));
     Ok(output)
 }
 
-fn parts_of(lua: &Lua, value: &Value, limits: &json::Limits) -> Result<Vec<Part>, String> {
+fn parts_of(marks: &Marks, value: &Value, limits: &json::Limits) -> Result<Vec<Part>, String> {
     match value {
         Value::String(text) => Ok(vec![Part::text(utf8(text, "the result")?)]),
         Value::Table(table) => match as_parts(table) {
             Some(parts) => parts
                 .iter()
                 .enumerate()
-                .map(|(index, table)| part(lua, index + 1, table, limits))
+                .map(|(index, table)| part(marks, index + 1, table, limits))
                 .collect(),
-            None => Ok(vec![as_json(lua, value, limits)?]),
+            None => Ok(vec![as_json(marks, value, limits)?]),
         },
-        value => Ok(vec![as_json(lua, value, limits)?]),
+        value => Ok(vec![as_json(marks, value, limits)?]),
     }
 }
 
-fn as_json(lua: &Lua, value: &Value, limits: &json::Limits) -> Result<Part, String> {
-    let text = json::encode(lua, value, limits)?;
-    let value = haft_api::raw_json(text).map_err(|e| e.to_string())?;
-    Ok(Part::Json { value })
+fn as_json(marks: &Marks, value: &Value, limits: &json::Limits) -> Result<Part, String> {
+    json::encode(marks, value, limits).map(|value| Part::Json { value })
 }
 
 /// The parts, if it is a part or a list of nothing but parts.
@@ -105,7 +103,7 @@ fn is_part(table: &Table) -> bool {
     }
 }
 
-fn part(lua: &Lua, at: usize, table: &Table, limits: &json::Limits) -> Result<Part, String> {
+fn part(marks: &Marks, at: usize, table: &Table, limits: &json::Limits) -> Result<Part, String> {
     let what = format!("part {at} of the result");
     match &*field(table, &["type"]).to_string().unwrap_or_default() {
         "text" => match field(table, &["text"]) {
@@ -129,7 +127,7 @@ fn part(lua: &Lua, at: usize, table: &Table, limits: &json::Limits) -> Result<Pa
                 data,
             })
         }
-        _ => as_json(lua, &field(table, &["value"]), limits).map_err(|e| format!("{what}: {e}")),
+        _ => as_json(marks, &field(table, &["value"]), limits).map_err(|e| format!("{what}: {e}")),
     }
 }
 

@@ -110,6 +110,23 @@ impl Place {
         path
     }
 
+    /// Where `require` looks for C modules.
+    pub(crate) fn library_path(&self) -> String {
+        let root = self.root().display();
+        let suffix = std::env::consts::DLL_SUFFIX;
+        let arch = std::env::consts::ARCH;
+        let system = [
+            "/usr/local/lib/lua/5.4".to_owned(),
+            format!("/usr/lib/{arch}-linux-gnu/lua/5.4"),
+            "/usr/lib/lua/5.4".to_owned(),
+        ];
+        let mut path = format!("{root}/?{suffix}");
+        for folder in system {
+            path.push_str(&format!(";{folder}/?{suffix}"));
+        }
+        path
+    }
+
     fn may_load(&self, file: &Path) -> bool {
         let Ok(file) = file.canonicalize() else {
             return false;
@@ -118,11 +135,32 @@ impl Place {
     }
 }
 
+/// A function of a script that the host calls.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    pub(crate) function: Function,
+    /// What it is, for messages.
+    pub(crate) what: Rc<str>,
+    /// Whether it takes a second argument, the call's context.
+    pub(crate) takes_context: bool,
+}
+
+impl Handler {
+    pub(crate) fn new(function: Function, what: &str) -> Self {
+        let info = function.info();
+        Self {
+            takes_context: info.what == "C" || info.is_vararg || info.num_params > 1,
+            function,
+            what: what.into(),
+        }
+    }
+}
+
 /// A tool of an extension.
 #[derive(Clone)]
 pub(crate) struct ScriptTool {
     pub(crate) spec: ToolSpec,
-    pub(crate) handler: Function,
+    pub(crate) handler: Handler,
 }
 
 /// A command of an extension.
@@ -130,7 +168,7 @@ pub(crate) struct ScriptTool {
 pub(crate) struct ScriptCommand {
     pub(crate) name: String,
     pub(crate) description: String,
-    pub(crate) handler: Function,
+    pub(crate) handler: Handler,
 }
 
 /// An extension in a state.
@@ -145,6 +183,8 @@ pub(crate) struct Script {
     pub(crate) closed: tokio::sync::Notify,
     /// Coroutines that haven't ended.
     pub(crate) tasks: Cell<usize>,
+    /// About how many bytes of the state's memory are its own.
+    pub(crate) memory: Cell<usize>,
     /// True while its main file runs: only then it may register.
     pub(crate) loading: Cell<bool>,
     pub(crate) tools: RefCell<Vec<ScriptTool>>,
@@ -169,6 +209,7 @@ impl Script {
             handles: Cell::new(0),
             closed: tokio::sync::Notify::new(),
             tasks: Cell::new(0),
+            memory: Cell::new(0),
             loading: Cell::new(true),
             tools: RefCell::default(),
             commands: RefCell::default(),

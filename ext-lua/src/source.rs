@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haft_api::{
     BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result,
-    ToolSource, ToolSpec, async_trait,
+    SlashCommand, SlashCommandCall, SlashCommandOutput, ToolSource, ToolSpec, async_trait,
 };
 use tokio::sync::oneshot;
 
@@ -70,6 +70,14 @@ impl ToolSource for LuaHost {
             }
         }
         Ok(())
+    }
+
+    async fn commands(&self) -> Result<Vec<SlashCommand>> {
+        Ok(self.ready().await?.1.commands.clone())
+    }
+
+    async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
+        self.command(call).await
     }
 }
 

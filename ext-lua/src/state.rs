@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use mlua::chunk::ChunkMode;
@@ -17,9 +17,11 @@ use crate::config::Settings;
 use crate::failure::Failure;
 use crate::json::{self, Marks};
 use crate::log::LogSink;
+use crate::native;
 use crate::pulse::Pulse;
 use crate::scheduler::{
-    Answer, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark, preempt_mark,
+    Answer, Given, MemoryLimits, NewTask, QUANTUM, Reply, Scheduler, Tools, await_mark,
+    preempt_mark,
 };
 use crate::script::Script;
 
@@ -29,7 +31,7 @@ pub(crate) struct Host {
     pub(crate) settings: Arc<Settings>,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) scripts: RefCell<Vec<Rc<Script>>>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: Rc<Marks>,
     /// Called when the events that scripts listen to have changed.
     pub(crate) listening: Box<dyn Fn()>,
     /// Numbers processes, so that their ids differ.
@@ -62,7 +64,7 @@ pub(crate) fn new(
         | StdLib::STRING
         | StdLib::UTF8
         | StdLib::MATH;
-    let lua = Lua::new_with(libraries, LuaOptions::default())?;
+    let lua = native::state(libraries)?;
     lua.gc_set_mode(GcMode::Generational(GcGenParams::default()));
     // Before anything else: a coroutine has the hook of the one that made it.
     lua.set_global_hook(
@@ -80,20 +82,22 @@ pub(crate) fn new(
     let marks = Marks::install(&lua)?;
     let offered = lua.create_table()?;
     offer(&lua, &offered)?;
-    let prelude: Table = lua
-        .load(include_str!("prelude.lua"))
-        .set_name("=[host]")
-        .call(offered)?;
+    native::offer(&lua, &offered)?;
+    let prelude: Table = lua.load(prelude()?).call(offered)?;
+    let mib = |mib: usize| mib.saturating_mul(1024 * 1024);
     let scheduler = Rc::new(Scheduler::new(
         Tools {
             xpcall: prelude.get("xpcall")?,
             on_error: prelude.get("on_error")?,
             managed: prelude.get("managed")?,
         },
+        MemoryLimits {
+            state: mib(settings.limits.memory_mib),
+            extension: mib(settings.limits.extension_memory_mib),
+        },
         pulse,
     ));
     lua.set_app_data(Rc::downgrade(&scheduler));
-    lua.set_memory_limit(settings.limits.memory_mib.saturating_mul(1024 * 1024))?;
     let host = Rc::new(Host {
         scheduler,
         settings,
@@ -109,6 +113,19 @@ pub(crate) fn new(
         },
     });
     Ok((lua, host))
+}
+
+/// The prelude, compiled once for all states and without what only a debugger
+/// needs: reading its text would take longer than all the rest of a new state.
+fn prelude() -> mlua::Result<&'static [u8]> {
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(compiled) = COMPILED.get() {
+        return Ok(compiled);
+    }
+    let lua = Lua::new_with(StdLib::NONE, LuaOptions::default())?;
+    let text = lua.load(include_str!("prelude.lua"));
+    let compiled = text.set_name("=[host]").into_function()?.dump(true);
+    Ok(COMPILED.get_or_init(|| compiled))
 }
 
 fn scheduler(lua: &Lua) -> Option<Rc<Scheduler>> {
@@ -136,6 +153,13 @@ fn offer(lua: &Lua, to: &Table) -> mlua::Result<()> {
         Ok(())
     })?;
     to.set("abandon_operation", abandon)?;
+    let expose = lua.create_function(|lua, ()| {
+        if let Some(scheduler) = scheduler(lua) {
+            scheduler.expose();
+        }
+        Ok(())
+    })?;
+    to.set("expose", expose)?;
     let resume = lua.create_function(|lua, (thread, values): (Thread, MultiValue)| {
         let resumed = match scheduler(lua) {
             Some(scheduler) => scheduler.resume_from_script(&thread, values),
@@ -187,8 +211,12 @@ fn trace(lua: &Lua, level: usize) -> String {
         return String::new();
     };
     let text = text.to_string_lossy();
-    let shown =
-        |line: &&str| !line.starts_with("\t[host]:") && !line.contains("in function 'xpcall'");
+    // What is compiled without its name is the host's.
+    let shown = |line: &&str| {
+        !line.starts_with("\t?: in ")
+            && !line.starts_with("\t[host]:")
+            && !line.contains("in function 'xpcall'")
+    };
     text.lines().filter(shown).collect::<Vec<_>>().join("\n")
 }
 
@@ -337,13 +365,14 @@ impl Host {
         let spawned = self.scheduler.spawn(
             lua,
             NewTask {
-                what: what.to_owned(),
+                id: None,
+                what: what.into(),
                 script: Rc::clone(script),
                 call: None,
                 function: function.clone(),
-                arguments,
+                arguments: Given::Any(arguments),
                 deadline: Some(Instant::now() + self.settings.limits.callback()),
-                on_end: Box::new(move |_, outcome| {
+                on_end: Rc::new(move |_, outcome| {
                     if let Err(failure) = outcome {
                         log_to.say(crate::Level::Error, &format!("{described}: {failure}"));
                     }
@@ -437,3 +466,6 @@ fn answer(lua: &Lua, outcome: Result<MultiValue, String>) -> mlua::Result<MultiV
         Err(message) => (false, message).into_lua_multi(lua),
     }
 }
+
+#[cfg(test)]
+mod tests;

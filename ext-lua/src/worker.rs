@@ -1,15 +1,19 @@
 //! The thread a state lives on, and what is said to it.
 
 mod calls;
+mod commands;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft_api::{BatchCall, BatchOutcomes, Error, ErrorKind, ExtensionId, Result, ToolSpec};
+use haft_api::{
+    BatchCall, BatchOutcomes, Error, ErrorKind, ExtensionId, Result, SlashCommand,
+    SlashCommandCall, ToolSpec,
+};
 use mlua::{Lua, MultiValue};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -37,6 +41,17 @@ pub(crate) enum Message {
     },
     /// Loads an extension again.
     Reload(PathBuf),
+    Memory(oneshot::Sender<Memory>),
+}
+
+/// What memory a state holds, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// All of it.
+    pub state: u64,
+    /// About how much of it is each extension's.
+    pub extensions: BTreeMap<String, u64>,
 }
 
 /// A round's calls.
@@ -51,35 +66,15 @@ pub(crate) struct Batch {
 /// A command's call.
 pub(crate) struct CommandCall {
     pub(crate) number: u64,
-    pub(crate) name: String,
-    pub(crate) text: String,
-    pub(crate) facts: CommandFacts,
+    pub(crate) call: SlashCommandCall,
     pub(crate) done: oneshot::Sender<std::result::Result<Option<String>, Failure>>,
-}
-
-/// Where a command is given.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CommandFacts {
-    pub(crate) thread: Option<String>,
-}
-
-/// A command of a script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CommandInfo {
-    /// What is typed after the slash.
-    pub name: String,
-    /// What it does, for people.
-    pub description: String,
-    /// The extension that has it.
-    pub extension: String,
 }
 
 /// What the scripts of a state have registered.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(crate) tools: Vec<ToolSpec>,
-    pub(crate) commands: Vec<CommandInfo>,
+    pub(crate) commands: Vec<SlashCommand>,
     /// The extensions that are loaded.
     pub(crate) loaded: Vec<String>,
     /// What kept extensions and tools out.
@@ -210,7 +205,6 @@ fn run(
         subscribed,
         changed,
         problems: RefCell::default(),
-        calls: RefCell::default(),
         events,
     });
     local.block_on(&runtime, actor.work(hear, left_out));
@@ -225,8 +219,6 @@ struct Actor {
     subscribed: Arc<Subscribed>,
     changed: Rc<Cell<bool>>,
     problems: RefCell<Vec<(PathBuf, haft_api::ErrorData)>>,
-    /// Tasks by the calls' numbers.
-    calls: RefCell<HashMap<u64, u64>>,
     events: Arc<AtomicUsize>,
 }
 
@@ -291,12 +283,9 @@ impl Actor {
             Message::Batch(batch) => self.batch(batch),
             Message::Cancel(numbers) => {
                 for number in numbers {
-                    let task = self.calls.borrow().get(&number).copied();
-                    if let Some(task) = task {
-                        let words = "cancelled: the call's caller gave up";
-                        let failure = Failure::new(FailureKind::Cancelled, words);
-                        self.host.scheduler.cancel(&self.lua, task, failure);
-                    }
+                    let words = "cancelled: the call's caller gave up";
+                    let failure = Failure::new(FailureKind::Cancelled, words);
+                    self.host.scheduler.cancel(&self.lua, number, failure);
                 }
             }
             Message::Command(command) => self.command(command),
@@ -304,9 +293,25 @@ impl Actor {
                 self.events.fetch_sub(1, Ordering::Relaxed);
                 self.event(name, &json);
             }
+            Message::Memory(asked) => {
+                // Whoever asked may have gone.
+                asked.send(self.memory()).ok();
+            }
             Message::Reload(path) => {
                 tokio::task::spawn_local(Rc::clone(self).reload(path));
             }
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        let bytes = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let scripts = self.host.scripts.borrow();
+        let held = scripts
+            .iter()
+            .map(|script| (script.name().to_owned(), bytes(script.memory.get())));
+        Memory {
+            state: bytes(self.lua.used_memory()),
+            extensions: held.collect(),
         }
     }
 
@@ -425,11 +430,8 @@ impl Actor {
                 }
             }
             for command in script.commands.borrow().iter() {
-                snapshot.commands.push(CommandInfo {
-                    name: command.name.clone(),
-                    description: command.description.clone(),
-                    extension: script.name().to_owned(),
-                });
+                let (name, description) = (&command.name, &command.description);
+                snapshot.commands.push(SlashCommand::new(name, description));
             }
         }
         snapshot.tools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -465,7 +467,7 @@ impl Actor {
         for script in scripts {
             let listeners = script.listeners.borrow().get(name).cloned();
             for listener in listeners.unwrap_or_default() {
-                let event = match json::decode(&self.lua, text) {
+                let event = match json::decode(&self.lua, &self.host.marks, text) {
                     Ok(event) => MultiValue::from_iter([event]),
                     Err(words) => {
                         let words = format!("the event {name} can't be passed on: {words}");

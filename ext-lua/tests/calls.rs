@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+use haft_api::ToolSource as _;
 use support::{batch, body, call, calls, run, script, tool};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -227,19 +228,36 @@ async fn commands_take_the_rest_of_the_line() {
     let text = "local said = {}\n\
         haft.register_command { name = 'say', description = 'Says.', handler = function(text)\n\
         haft.sleep(5) said[#said + 1] = text return 'said ' .. #said end }\n\
+        haft.register_command { name = 'where', description = 'Says where.', handler = function(_, ctx) return ctx.tool .. ' in ' .. ctx.thread end }\n\
+        haft.register_command { name = 'no', description = 'Refuses.', handler = function() return nil, 'not today' end }\n\
+        haft.register_command { name = 'list', description = 'Returns a table.', handler = function() return {} end }\n\
         haft.register_command { name = 'oops', description = 'Fails.', handler = function() error('no') end }\n";
     let (_world, host) =
         script(&(text.to_owned() + &tool("said", "return table.concat(said, '|')")));
-    assert_eq!(host.commands().await.unwrap().len(), 2);
+    assert_eq!(host.commands().await.unwrap().len(), 5);
     assert_eq!(haft_api::ToolSource::tools(&host).await.unwrap().len(), 1);
-    let shown = host.run_command("say", "a b  c").await.unwrap();
+    let run = async |name: &str, text: &str| {
+        let call = haft_api::SlashCommandCall::new(name, text)
+            .thread(haft_api::ThreadId::new("t7").unwrap());
+        let ran = host.run_command(call).await;
+        ran.map(|output| output.text).map_err(|e| e.to_string())
+    };
+    let shown = run("say", "a b  c").await.unwrap();
     assert_eq!(shown.as_deref(), Some("said 1"));
-    let error = host.run_command("oops", "").await.unwrap_err().to_string();
+    assert_eq!(
+        run("where", "").await.unwrap().as_deref(),
+        Some("where in t7")
+    );
+    let error = run("no", "").await.unwrap_err();
+    assert!(error.contains("not today"), "{error}");
+    let error = run("list", "").await.unwrap_err();
+    assert!(error.contains("got table"), "{error}");
+    let error = run("oops", "").await.unwrap_err();
     assert!(
         error.contains("no") && error.contains("stack traceback"),
         "{error}"
     );
     assert_eq!(call(&host, "said", "{}").await.text, "a b  c");
-    let error = host.run_command("none", "").await.unwrap_err().to_string();
+    let error = run("none", "").await.unwrap_err();
     assert!(error.contains("`none`"), "{error}");
 }

@@ -162,7 +162,7 @@ async fn what_is_wrong_is_named_and_registers_nothing() {
     check("local x = = 1", &["bad.lua:2", "unexpected symbol"]).await;
     check(
         "require 'nowhere'",
-        &["module 'nowhere' not found", "C modules"],
+        &["module 'nowhere' not found", "no file"],
     )
     .await;
 }

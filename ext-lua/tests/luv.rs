@@ -150,6 +150,68 @@ async fn an_abandoned_coroutine_cannot_answer_for_another() {
 }
 
 #[tokio::test]
+async fn a_coroutine_that_a_script_kept_is_not_another_calls() {
+    let text = "local uv, kept = require('luv'), {}\n".to_owned()
+        + &tool(
+            "keep",
+            "kept[#kept + 1] = coroutine.running() return 'kept'",
+        )
+        + &tool(
+            "wait",
+            "local co = coroutine.running() local t = uv.new_timer()\n\
+             t:start(60, 0, function() t:close() coroutine.resume(co, 'by its own') end)\n\
+             return coroutine.yield()",
+        )
+        + &tool(
+            "forge",
+            "haft.sleep(10) local n = 0 for _, co in ipairs(kept) do if coroutine.resume(co, 'forged') then n = n + 1 end end return n",
+        );
+    let world = World::new().file("t.lua", &text);
+    let host = world.start();
+    for _ in 0..5 {
+        assert_eq!(call(&host, "keep", "{}").await.text, "kept");
+    }
+    let of = [("wait", "{}"), ("forge", "{}"), ("wait", "{}")];
+    let outcomes = run(&host, calls(&of, Some(SECOND * 10))).await;
+    let texts: Vec<_> = outcomes.iter().map(|o| o.text.as_str()).collect();
+    assert_eq!(texts, ["by its own", "0", "by its own"]);
+}
+
+#[tokio::test]
+async fn a_script_of_promises_and_callbacks_runs_unchanged() {
+    check(
+        "-- The pattern of scripts written for the event loop: a function takes a\n\
+         -- callback, and `await` waits for it in a coroutine.\n\
+         local function await(start, ...)\n\
+           local co, done, results = coroutine.running(), false, nil\n\
+           local arguments = table.pack(...)\n\
+           arguments[arguments.n + 1] = function(...)\n\
+             results, done = table.pack(...), true\n\
+             if coroutine.status(co) == 'suspended' then assert(coroutine.resume(co)) end\n\
+           end\n\
+           start(table.unpack(arguments, 1, arguments.n + 1))\n\
+           if not done then coroutine.yield() end\n\
+           return table.unpack(results, 1, results.n)\n\
+         end\n\
+         local function delay(ms, callback)\n\
+           local timer = uv.new_timer()\n\
+           uv.timer_start(timer, ms, 0, function() uv.close(timer) callback(ms) end)\n\
+         end\n\
+         local function at_once(x, callback) callback(x) end\n\
+         local function all(list, callback)\n\
+           local left, sum = #list, 0\n\
+           for _, ms in ipairs(list) do delay(ms, function(n) left, sum = left - 1, sum + n if left == 0 then callback(sum) end end) end\n\
+         end\n\
+         local path = assert(uv.fs_mkdtemp and '/tmp' or uv.cwd())\n\
+         local err, stat = await(uv.fs_stat, path)\n\
+         assert(not err and stat.type == 'directory', err)\n\
+         return await(delay, 5) + await(at_once, 1) + await(all, { 10, 3, 7 })",
+        "26",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn background_work_neither_holds_a_batch_nor_dies_with_it() {
     let text =
         "local n, t = 0, require('luv').new_timer()\nt:start(1, 5, function() n = n + 1 end)\n"

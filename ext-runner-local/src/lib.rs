@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
 
 mod config;
 #[cfg(unix)]
@@ -8,6 +7,8 @@ mod files;
 #[cfg(unix)]
 mod processes;
 mod provider;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod session;
 mod supervisor;
 
@@ -17,7 +18,7 @@ use haft_api::{
     Extension, ExtensionConfig, ExtensionRegistryBuilder, Manifest, Result, export_extension,
 };
 
-pub use config::LocalConfig;
+pub use config::{Limits, LocalConfig, Sandbox};
 pub use provider::LocalRunner;
 pub use supervisor::supervise_if_asked;
 

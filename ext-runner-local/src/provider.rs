@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use haft_api::{
@@ -11,8 +13,14 @@ use haft_api::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::config::LocalConfig;
+use crate::config::{LocalConfig, Sandbox};
+#[cfg(unix)]
+use crate::environment::Variable;
 use crate::files::{Files, PathLocks};
+#[cfg(unix)]
+use crate::processes::Care;
+#[cfg(target_os = "linux")]
+use crate::sandbox::{Achieved, Profile};
 use crate::session::LocalSession;
 
 /// Makes sessions over local directories.
@@ -20,16 +28,19 @@ use crate::session::LocalSession;
 /// A session's workspace is the binding's, which has to be there. The directory
 /// outlives its sessions: closing one ends its processes and nothing else.
 ///
-/// Files are confined to the workspace and the read roots. Commands are not
-/// confined: they run with the rights of this process, in a clean environment,
-/// without a terminal, and (see [`supervise_if_asked`](crate::supervise_if_asked))
-/// leave nothing behind.
+/// Files are confined to the workspace and the read roots. Commands run in a
+/// clean environment, without a terminal unless asked for; on Linux they are
+/// confined as [`LocalConfig::sandbox`] says, and (see
+/// [`supervise_if_asked`](crate::supervise_if_asked)) leave nothing behind.
 #[derive(Debug)]
 pub struct LocalRunner {
     id: ExtensionId,
     config: LocalConfig,
     /// The program that looks after commands, if there is one.
     supervisor: Option<PathBuf>,
+    /// What this machine allows, once that was tried.
+    #[cfg(target_os = "linux")]
+    tried: OnceLock<Result<Achieved, String>>,
     locks: Arc<PathLocks>,
 }
 
@@ -48,6 +59,8 @@ impl LocalRunner {
         Ok(Self {
             id: ExtensionId::new(Self::ID)?,
             supervisor: supervisor.filter(|_| cfg!(target_os = "linux")),
+            #[cfg(target_os = "linux")]
+            tried: OnceLock::new(),
             config,
             locks: Arc::default(),
         })
@@ -62,6 +75,8 @@ impl LocalRunner {
             Arc::clone(&self.locks),
             self.config.max_read_bytes,
         )?;
+        #[cfg(unix)]
+        let env = self.environment();
         let place = StoredPlace {
             inode: files.workspace_inode(),
         };
@@ -75,18 +90,151 @@ impl LocalRunner {
             },
             capabilities: self.capabilities(),
             workspace: binding.workspace.clone(),
-            files: Arc::new(files),
             #[cfg(unix)]
             processes: crate::processes::Processes::new(crate::processes::Launcher {
-                env: crate::environment::clean(&self.config, std::env::vars_os()),
-                supervisor: self.supervisor.clone(),
+                care: self.care(&files, binding, &env),
+                env,
+                limits: self.config.limits,
                 output_bytes: self.config.output_buffer_bytes,
                 max_processes: self.config.max_processes,
                 grace: std::time::Duration::from_millis(self.config.kill_grace_ms),
             }),
+            files: Arc::new(files),
             closed: AtomicBool::new(false),
         })
     }
+}
+
+#[cfg(target_os = "linux")]
+impl LocalRunner {
+    /// What this machine allows: tried once, for which a keeper is started; that
+    /// takes some milliseconds.
+    fn achieved(&self) -> &Result<Achieved, String> {
+        self.tried.get_or_init(|| {
+            let Some(program) = &self.supervisor else {
+                return Err("no program that could confine commands is known: this one doesn't call supervise_if_asked, and the setting `supervisor` names none".to_owned());
+            };
+            let mut profile = self.profile(temp_base(), None, Vec::new());
+            profile.workspace = profile.temp.clone();
+            crate::processes::keeper::probe(program, &profile).map_err(|e| e.to_string())
+        })
+    }
+
+    /// What commands over a workspace may do.
+    fn profile(&self, workspace: PathBuf, named: Option<PathBuf>, read: Vec<PathBuf>) -> Profile {
+        let profile = Profile {
+            confine: self.config.sandbox != Sandbox::Off,
+            namespaces: self.config.namespaces,
+            workspace,
+            named,
+            temp: temp_base().join("haft"),
+            home: crate::sandbox::home(),
+            hide: crate::sandbox::hidden(&self.config),
+            read,
+            network: self.config.network,
+            limits: self.config.limits,
+        };
+        profile.fresh()
+    }
+
+    fn care(&self, files: &Files, binding: &Binding, env: &[Variable]) -> Care {
+        let refused = self.refusal();
+        let (Some(program), None) = (&self.supervisor, &refused) else {
+            return refused.map_or(Care::Grouped, Care::Refused);
+        };
+        let workspace = files.workspace_path();
+        let named = Some(PathBuf::from(&binding.workspace)).filter(|named| *named != workspace);
+        let roots: Vec<_> = binding.read_roots.iter().map(PathBuf::from).collect();
+        let read = crate::sandbox::readable(&self.config, env, &roots);
+        let mut profile = self.profile(workspace, named, read);
+        if profile.confine && profile.workspace.parent().is_none() {
+            if self.config.sandbox == Sandbox::Require {
+                return Care::Refused("commands can't be confined to a workspace that is the whole machine; choose a folder".to_owned());
+            }
+            profile.confine = false;
+        }
+        let promised = match (profile.confine, self.achieved()) {
+            (true, Ok(achieved)) => achieved.clone(),
+            _ => Achieved::default(),
+        };
+        profile.namespaces = promised.namespaces;
+        Care::Kept {
+            program: program.clone(),
+            profile: Box::new(profile),
+            promised: Box::new(promised),
+        }
+    }
+
+    /// Why commands don't run here, if they don't.
+    fn refusal(&self) -> Option<String> {
+        if self.config.sandbox != Sandbox::Require {
+            return None;
+        }
+        let why = match self.achieved() {
+            Ok(achieved) if achieved.confines() => return None,
+            Ok(achieved) => achieved.missing.join("; "),
+            Err(reason) => reason.clone(),
+        };
+        Some(refusal(&why))
+    }
+
+    fn describe(&self) -> String {
+        let setting = match self.config.sandbox {
+            Sandbox::Require => "require",
+            Sandbox::Prefer => "prefer",
+            Sandbox::Off => return "commands aren't confined: sandbox = \"off\"".to_owned(),
+        };
+        match self.achieved() {
+            Ok(achieved) => format!("sandbox ({setting}): {achieved}"),
+            Err(reason) => format!("sandbox ({setting}): {reason}"),
+        }
+    }
+
+    /// A session has a temporary folder of its own, where somebody keeps it.
+    fn environment(&self) -> Vec<Variable> {
+        let own = self.supervisor.is_some();
+        let host = std::env::vars_os().filter(|(name, _)| !(own && name == "TMPDIR"));
+        crate::environment::clean(&self.config, host)
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+impl LocalRunner {
+    fn care(&self, _: &Files, _: &Binding, _: &[Variable]) -> Care {
+        self.refusal().map_or(Care::Grouped, Care::Refused)
+    }
+
+    fn environment(&self) -> Vec<Variable> {
+        crate::environment::clean(&self.config, std::env::vars_os())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl LocalRunner {
+    fn refusal(&self) -> Option<String> {
+        let required = self.config.sandbox == Sandbox::Require;
+        required.then(|| refusal(NOT_HERE))
+    }
+
+    fn describe(&self) -> String {
+        format!("commands aren't confined: {NOT_HERE}")
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+const NOT_HERE: &str = "there is no sandbox for this system yet";
+
+fn refusal(why: &str) -> String {
+    format!(
+        "commands can't be confined here ({why}), and the setting `sandbox` requires it; say `sandbox = \"prefer\"` under `[runner]` to run them all the same"
+    )
+}
+
+/// Where temporary folders are made.
+#[cfg(target_os = "linux")]
+fn temp_base() -> PathBuf {
+    let base = std::env::temp_dir();
+    base.canonicalize().unwrap_or(base)
 }
 
 /// What a stored session says of its folder, so that another folder in its place
@@ -122,11 +270,23 @@ impl RemoteRunnerProvider for LocalRunner {
 
     fn capabilities(&self) -> RunnerCapabilities {
         let mut can = RunnerCapabilities::default();
-        can.processes = cfg!(unix);
-        can.stdin = cfg!(unix);
+        can.processes = cfg!(unix) && self.refusal().is_none();
+        can.stdin = can.processes;
+        can.pty = can.processes && self.supervisor.is_some();
         can.ports = true;
         can.kills_process_trees = self.supervisor.is_some();
+        #[cfg(target_os = "linux")]
+        if let Ok(achieved) = self.achieved() {
+            can.confines_writes = achieved.confines();
+            can.confines_reads = achieved.confines();
+            can.confines_network = achieved.confines() && !self.config.network;
+            can.isolation = achieved.isolation();
+        }
         can
+    }
+
+    async fn explain(&self) -> Option<String> {
+        Some(self.describe())
     }
 
     fn default_workspace(&self) -> Option<String> {

@@ -177,6 +177,15 @@ impl RemoteRunnerSession for LocalSession {
         Ok(())
     }
 
+    #[cfg(target_os = "linux")]
+    async fn resize_pty(&self, process: &ProcessId, size: haft_api::PtySize) -> Result<()> {
+        let resized = self
+            .processes
+            .get(process)
+            .and_then(|process| process.resize(size));
+        resized.map_err(|e| e.operation("resize_pty"))
+    }
+
     #[cfg(unix)]
     fn release_process(&self, process: &ProcessId) {
         self.processes.release(process);

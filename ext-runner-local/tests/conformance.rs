@@ -1,4 +1,4 @@
-//! The suite that every runner keeps, over local sessions of both kinds.
+//! The suite that every runner keeps, over local sessions of every kind.
 #![cfg(unix)]
 
 mod support;
@@ -14,6 +14,14 @@ fn fixture(mode: Mode) -> RunnerFixture {
     let binding = binding(&folder.path().canonicalize().unwrap(), &[]);
     let runner = LocalRunner::new(config(mode)).unwrap();
     RunnerFixture::new(Arc::new(runner), binding).keeping(folder)
+}
+
+mod confined {
+    haft_testkit::runner_conformance!(|| crate::fixture(crate::Mode::Confined));
+}
+
+mod filtered {
+    haft_testkit::runner_conformance!(|| crate::fixture(crate::Mode::Filtered));
 }
 
 mod supervised {

@@ -9,9 +9,14 @@ use haft_api::{
     CommandRequest, Ending, ErrorKind, NoOutput, OutputChannel, ProcessRead, ProcessSpec,
     RemoteRunnerSession, RemoteRunnerSessionExt as _, Signal,
 };
-use support::{Kept, Mode, Place, config, id};
+use support::{Kept, Mode, Place, available, config, id};
 
-const MODES: [Mode; 2] = [Mode::Supervised, Mode::Grouped];
+const MODES: [Mode; 4] = [
+    Mode::Confined,
+    Mode::Filtered,
+    Mode::Supervised,
+    Mode::Grouped,
+];
 
 fn spec(line: &str) -> ProcessSpec {
     ProcessSpec::new(id(), vec!["/bin/sh".into(), "-c".into(), line.into()])
@@ -39,7 +44,7 @@ async fn wait_ended(session: &dyn RemoteRunnerSession, spec: &ProcessSpec) -> Pr
 
 #[tokio::test]
 async fn a_command_is_completed_with_code_and_both_channels_apart() {
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
         let check = async |line: &str, code: i32, stdout: &str, stderr: &str| {
             let (outcome, kept) = place.shell(line).await;
@@ -110,7 +115,7 @@ async fn a_command_starts_where_it_is_told_to() {
 /// Four different endings, none of which is "exit code 0" or "failed".
 #[tokio::test]
 async fn every_ending_has_a_name_of_its_own() {
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
         let session = &*place.session;
         let (outcome, _) = place.shell("kill -SEGV $$").await;
@@ -165,7 +170,7 @@ async fn a_lost_supervisor_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn input_is_read_when_asked_for() {
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
         let mut request = CommandRequest::new(["cat"]);
         request.stdin = Some(b"hello".to_vec());
@@ -228,7 +233,7 @@ async fn the_environment_is_clean() {
         .map(|(name, _)| name)
         .find(|n| n.starts_with("CARGO"));
     let inherited = inherited.expect("cargo sets some");
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let mut config = config(mode);
         config.set_env.insert("FIXED".into(), "1".into());
         let place = Place::with(config.clone()).await;
@@ -249,7 +254,7 @@ async fn the_environment_is_clean() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_supervisor_holds_no_secrets() {
-    let place = Place::new().await;
+    let place = Place::with(config(Mode::Supervised)).await;
     let (_, kept) = place
         .shell("tr '\\0' '\\n' < /proc/$PPID/environ; ls -l /proc/$PPID/exe")
         .await;
@@ -263,7 +268,7 @@ async fn the_supervisor_holds_no_secrets() {
 
 #[tokio::test]
 async fn what_cannot_start_says_why() {
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
         std::fs::write(place.root.join("plain"), "text").unwrap();
         let kind = async |argv: &[&str], cwd: Option<&str>| {
@@ -290,8 +295,10 @@ async fn what_cannot_start_says_why() {
         );
         let mut terminal = spec("true");
         terminal.pty = true;
-        let error = place.session.start_process(terminal).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        if mode == Mode::Grouped {
+            let error = place.session.start_process(terminal).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+        }
         // And nothing stays behind of any of them.
         place.session.close().await.unwrap();
     }
@@ -401,7 +408,7 @@ async fn an_end_without_output_wakes_a_reader_at_once() {
 /// Nobody reads: the command goes on to its end, and what is left is the last.
 #[tokio::test]
 async fn a_process_that_nobody_reads_from_goes_on() {
-    for mode in MODES {
+    for mode in available(&MODES).await {
         let place = Place::with(config(mode)).await;
         let line = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '%65536s' x; done; touch done; echo last";
         let spec = spec(line);

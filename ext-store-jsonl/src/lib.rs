@@ -51,7 +51,8 @@
 //! is the CRC-32C of all bytes before `,"c":`, in eight lower-case digits,
 //! compared as bytes. It is there against accidents: every flipped bit, every
 //! torn or mixed-up write is noticed. It is no protection against somebody who
-//! means to forge a record; permissions are. A line without `c` is read and
+//! means to forge a record; permissions are. What it vouches for isn't parsed
+//! again before it is handed out. A line without `c` is read and
 //! reported as [`Unverified`], so that a log can be mended by hand. Data are kept
 //! byte for byte, but for line breaks between their tokens, each of which
 //! becomes a space. A line is at most 16 MiB long and its data nested at most
@@ -105,8 +106,14 @@
 //! there are is said by the folders; a thread's log is looked at again if its
 //! length isn't the one in the index, for every thread that is shown and every
 //! thread that a writer was at within the last minutes. So the list is right
-//! after a crash as well, and costs no more than a look at 256 folders and the
-//! threads that are shown.
+//! after a crash as well.
+//!
+//! The file is appended to, and now and then written anew. It begins then with
+//! what it knows of each of the 256 folders as of its last change (by inode and
+//! the time that no program can set), and with the entries in the listing's
+//! order. So a page costs a look at 256 folders, the entries up to its end, and
+//! the threads that are shown; only folders that changed are read, and only if
+//! something in the index is damaged all of them.
 //!
 //! [`LoosePermissions`]: haft_api::DiagnosticCode::LoosePermissions
 //! [`Unverified`]: haft_api::DiagnosticCode::Unverified

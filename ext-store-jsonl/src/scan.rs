@@ -97,21 +97,26 @@ impl<'f> Scanner<'f> {
             match self.line()? {
                 None => return Ok(None),
                 Some(Line::TooLong(span)) => return Ok(Some(damage(span, Fault::TooLong))),
-                Some(Line::Text { range, broken }) => self.queue_line(range, broken),
+                Some(Line::Text { range, broken }) => {
+                    if let Some(kind) = self.take_line(&range, broken) {
+                        return Ok(Some(self.piece(range, kind)));
+                    }
+                }
             }
         }
     }
 
-    /// Passes a line and puts its pieces in the queue.
-    fn queue_line(&mut self, line: Range<usize>, broken: bool) {
+    /// Passes a line. If it is one record that is all; else its pieces are put
+    /// in the queue.
+    fn take_line(&mut self, line: &Range<usize>, broken: bool) -> Option<Kind> {
         let text = &self.buffer[line.clone()];
         self.next = line.end + usize::from(broken);
         let fault = match seal(text) {
-            Seal::Fits => return self.queue.push_back((line, Kind::Sealed)),
+            Seal::Fits => return Some(Kind::Sealed),
             Seal::Broken => Fault::Checksum,
             Seal::Absent(text) => match decode_unsealed(text) {
-                Ok(_) => return self.queue.push_back((line, Kind::Unsealed)),
-                Err(_) if text.iter().all(u8::is_ascii_whitespace) => return,
+                Ok(_) => return Some(Kind::Unsealed),
+                Err(_) if text.iter().all(u8::is_ascii_whitespace) => return None,
                 Err(fault) => fault,
             },
         };
@@ -120,6 +125,7 @@ impl<'f> Scanner<'f> {
             let kind = kind.map_or_else(Kind::Damaged, |()| Kind::Sealed);
             self.queue.push_back((range, kind));
         }
+        None
     }
 
     fn piece(&self, range: Range<usize>, kind: Kind) -> Piece<'_> {

@@ -158,3 +158,61 @@ async fn instances_of_one_file_share_nothing() {
     first.plugin.close();
     assert_eq!(second.text("sleep", r#"{"ms":1}"#).await, "slept");
 }
+
+/// A panic of a store or a runner costs the call that hit it; the next one is
+/// served.
+#[tokio::test]
+async fn a_panic_in_a_store_or_a_session_is_an_error() {
+    use haft_api::{
+        Durability, Error, ListThreads, NewThread, ReadOptions, ReadRange, StoreOptions,
+    };
+    use haft_testkit::{
+        FaultStore, MemoryRunner, MemoryStore, MemoryStoreFactory, RunnerOperation as Runner,
+        StoreOperation as Store,
+    };
+
+    let faulty = FaultStore::new(MemoryStore::new().shared());
+    let runner = MemoryRunner::new();
+    let (store, provider) = (faulty.shared(), runner.clone());
+    let loaded = Loaded::in_process(move |registry| {
+        registry.store(Arc::new(MemoryStoreFactory::new(Arc::clone(&store))));
+        registry.runner(provider.shared());
+    });
+    let panicked = |error: Option<Error>| {
+        let error = error.expect("a panic is an error");
+        assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
+        assert_eq!(error.context_value("extension"), Some("parts"), "{error}");
+        assert!(error.to_string().contains("panicked: a bug"), "{error}");
+    };
+
+    let store = within(
+        loaded.registry.stores()[0]
+            .part
+            .open(StoreOptions::new("/h")),
+    );
+    let store = store.await.unwrap();
+    let id = ThreadId::new("a").unwrap();
+    let mut writer = store.create(NewThread::new(id.clone())).await.unwrap();
+    let next = |operation| faulty.faults().on(operation).next().panic("a bug");
+    let _ = next(Store::Append);
+    panicked(writer.append(Vec::new(), Durability::Buffered).await.err());
+    let _ = next(Store::Read);
+    let all = ReadRange::Forward {
+        seq: 0,
+        limit: None,
+    };
+    panicked(store.read(&id, all).await.err());
+    let _ = next(Store::List);
+    panicked(store.list(ListThreads::default()).await.err());
+    assert_eq!(store.read(&id, all).await.unwrap().records.len(), 1);
+
+    let next = |operation| runner.faults().on(operation).next().panic("a bug");
+    let provider = &loaded.registry.runners()[0].part;
+    let _ = next(Runner::Create);
+    panicked(within(provider.create(runner.binding("d"))).await.err());
+    let session = within(provider.create(runner.binding("d"))).await.unwrap();
+    let _ = next(Runner::ReadFile);
+    panicked(session.read_file("x", ReadOptions::default()).await.err());
+    let missing = session.read_file("x", ReadOptions::default()).await;
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+}

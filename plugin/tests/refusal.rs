@@ -189,6 +189,15 @@ fn what_is_no_shared_object_of_this_machine() {
     check(RefusalKind::Format, "ELF", "a few bytes");
     spoil(&|bytes| *bytes = b"#!/bin/sh\necho this is a script\n".to_vec());
     check(RefusalKind::Format, "ELF", "#!/b");
+    // Other systems' shared objects are told by what they are.
+    for (magic, offered) in [
+        (&b"\xcf\xfa\xed\xfe"[..], "Mach-O"),
+        (b"\xca\xfe\xba\xbe", "Mach-O"),
+        (b"MZ\x90\x00", "PE file"),
+    ] {
+        spoil(&|bytes| bytes[..4].copy_from_slice(magic));
+        check(RefusalKind::Format, "ELF", offered);
+    }
     // Type: relocatable, executable, core.
     for kind in [1, 2, 4] {
         spoil(&|bytes| bytes[16] = kind);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, ErrorKind, Event, EventBody, Result, ThreadId, ToolOutput,
-    join_text,
+    BatchCall, BatchOutcomes, CallId, ErrorKind, Event, EventBody, Result, SlashCommand,
+    SlashCommandCall, ThreadId, ToolOutput, join_text,
 };
 
 mod support;
@@ -81,6 +81,28 @@ async fn a_batch_fills_its_slots_one_by_one() {
     assert_eq!(written, ['0', '1', '2', '3', '4']);
     loaded.at_rest().await;
     assert_eq!(Arc::strong_count(&slots), 1);
+}
+
+#[tokio::test]
+async fn commands_and_problems_are_told() {
+    let loaded = Loaded::fixture();
+    let source = &loaded.registry.tool_sources()[0].part;
+    let problems = within(source.problems()).await;
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].kind(), ErrorKind::Corrupt);
+    assert_eq!(problems[0].context_value("file"), Some("x"));
+    let commands = within(source.commands()).await.unwrap();
+    assert_eq!(commands, [SlashCommand::new("echo", "Says it back")]);
+    let call = SlashCommandCall::new("echo", "a  b");
+    let silent = within(source.run_command(call.clone())).await.unwrap();
+    assert_eq!(silent.text, None);
+    let call = call.thread(ThreadId::new("t1").unwrap());
+    let shown = within(source.run_command(call)).await.unwrap();
+    assert_eq!(shown.text.as_deref(), Some("a  b in t1"));
+    let other = SlashCommandCall::new("other", "");
+    let error = within(source.run_command(other)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    loaded.at_rest().await;
 }
 
 #[tokio::test]

@@ -64,6 +64,10 @@
 //!   wrong in every way there is.
 //! - [`Faults`] counts, delays, holds, fails and panics: one way for all of
 //!   them. A [`Gate`] holds code up until the test lets it go.
+//! - [`loopback`] is a server that answers byte for byte as it is told, for
+//!   engines that speak over the network.
+//! - `PostgresServer` (feature `postgres`) is a real database server that lives
+//!   as long as the test's process, and can be crashed.
 //! - [`validate_history`] checks a history after the rules of OpenAI's and
 //!   Anthropic's wires.
 #![forbid(unsafe_code)]
@@ -76,6 +80,9 @@ mod gate;
 mod history;
 mod journal;
 mod lock;
+pub mod loopback;
+#[cfg(all(unix, feature = "postgres"))]
+mod postgres;
 mod runner;
 mod store;
 mod suite;
@@ -87,6 +94,8 @@ pub use faults::{Faults, Injection, Operation};
 pub use gate::Gate;
 pub use history::{Rule, Violation, Wire, validate_history, validate_history_for};
 pub use journal::{Journal, JournalEntry};
+#[cfg(all(unix, feature = "postgres"))]
+pub use postgres::PostgresServer;
 pub use runner::{LeaseCounts, MemoryRunner, ProgramIo, RunnerOperation};
 pub use store::{FaultStore, MemoryStore, MemoryStoreFactory, StoreOperation};
 pub use suite::engine::{EngineFixture, engine_suite};

@@ -84,7 +84,8 @@ impl World {
             .env("XDG_CONFIG_HOME", self.dir.path().join("config"))
             .env_remove("OPENAI_API_KEY")
             .env_remove("OPENAI_BASE_URL")
-            .env_remove("ANTHROPIC_API_KEY");
+            .env_remove("ANTHROPIC_API_KEY")
+            .env_remove("ANTHROPIC_BASE_URL");
         command
     }
 
@@ -122,14 +123,16 @@ impl World {
         let shown = self.run(["threads", "show", thread, "--json"]);
         assert_eq!(shown.code, Some(0), "{}", shown.stderr);
         let printed: Vec<Value> = shown.json_lines();
-        let items: Vec<Item> = printed
-            .iter()
-            .map(|item| serde_json::from_value(item.clone()).expect("an item"))
-            .collect();
+        let items = items(&printed);
         if let Err(violations) = haft_testkit::validate_history(&items) {
             panic!("not a valid history: {violations:#?}");
         }
         printed
+    }
+
+    /// A thread's items, valid as [`printed`](Self::printed) ones are.
+    pub fn items(&self, thread: &str) -> Vec<Item> {
+        items(&self.printed(thread))
     }
 
     /// The results of the last thread: `name: text`, with `!` before an error's.
@@ -140,6 +143,13 @@ impl World {
             .filter(|i| i["type"] == "tool_result");
         results.map(|result| outcome(&result)).collect()
     }
+}
+
+fn items(printed: &[Value]) -> Vec<Item> {
+    printed
+        .iter()
+        .map(|item| serde_json::from_value(item.clone()).expect("an item"))
+        .collect()
 }
 
 /// A printed result in one line.

@@ -1,6 +1,6 @@
 //! A process under test, and what it printed.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -96,9 +96,21 @@ impl Running {
     ///
     /// # Panics
     /// If it can't be started.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::with_input(command, Stdio::null())
+    }
+
+    /// Starts one that is talked to: see [`say`](Self::say).
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn talk(command: Command) -> Self {
+        Self::with_input(command, Stdio::piped())
+    }
+
+    fn with_input(mut command: Command, stdin: Stdio) -> Self {
         command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the process starts");
@@ -147,6 +159,17 @@ impl Running {
         }
     }
 
+    /// Writes a line to its standard input.
+    ///
+    /// # Panics
+    /// If it takes none.
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is talked to");
+        stdin
+            .write_all(format!("{line}\n").as_bytes())
+            .expect("it listens");
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -169,6 +192,7 @@ impl Running {
     /// # Panics
     /// If it lives longer than a test may.
     pub fn finish(mut self) -> Finished {
+        drop(self.child.stdin.take());
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 break status;

@@ -14,37 +14,60 @@ fn kinds(events: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// The arguments and environment of a turn over the server on this port.
-fn turn(world: &World, port: u16, prompt: &str) -> std::process::Command {
-    let args = [
-        "run",
-        "--engine",
-        "openai",
-        "--approve",
-        "all",
-        "--json",
-        "--thread",
-        "last",
-    ];
-    let fresh = world.home().join("threads").exists();
-    let args = if fresh { &args[..] } else { &args[..6] };
-    let mut command = world.haft(args.iter().copied().chain([prompt]));
-    command.env("OPENAI_BASE_URL", format!("http://127.0.0.1:{port}/v1"));
-    command
+/// A wire that the server speaks, and how it is chosen.
+struct Wire {
+    name: &'static str,
+    engine: &'static str,
+    /// Has the model say the same each time, and not too much: left alone, one
+    /// this small may go on until its window is full.
+    config: &'static str,
 }
 
-/// A world whose model says the same each time, and not too much: left alone,
-/// one this small may go on until its window is full.
-fn measured_world() -> World {
-    let world = World::new();
-    let folder = world.dir().join("config/haft");
-    std::fs::create_dir_all(&folder).unwrap();
-    let config = "[ext.engine-openai]\nextra_body = { temperature = 0.0, max_tokens = 200 }\n";
-    std::fs::write(folder.join("config.toml"), config).unwrap();
-    world
+const WIRES: [Wire; 3] = [
+    Wire {
+        name: "chat",
+        engine: "openai",
+        config: "[ext.engine-openai]\nextra_body = { temperature = 0.0, max_tokens = 200 }\n",
+    },
+    Wire {
+        name: "responses",
+        engine: "openai",
+        config: "[ext.engine-openai]\nwire = \"responses\"\n\
+                 extra_body = { temperature = 0.0, max_output_tokens = 200 }\n",
+    },
+    Wire {
+        name: "messages",
+        engine: "anthropic",
+        config: "[ext.engine-anthropic]\nmax_tokens = 200\nextra_body = { temperature = 0.0 }\n",
+    },
+];
+
+impl Wire {
+    fn world(&self) -> World {
+        let world = World::new();
+        let folder = world.dir().join("config/haft");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), self.config).unwrap();
+        world
+    }
+
+    /// The arguments and environment of a turn over the server on this port.
+    fn turn(&self, world: &World, port: u16, prompt: &str) -> std::process::Command {
+        let mut args = vec!["run", "--engine", self.engine, "--approve", "all", "--json"];
+        if world.home().join("threads").exists() {
+            args.extend(["--thread", "last"]);
+        }
+        args.push(prompt);
+        let mut command = world.haft(args);
+        command.env("OPENAI_BASE_URL", format!("http://127.0.0.1:{port}/v1"));
+        command.env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"));
+        command
+    }
 }
 
-/// One test, one server: loading a model for each would take long.
+const COUNT: &str = "Count from 1 to 1000, one number a line.";
+
+/// One test: a model that is loaded for each would take long.
 #[test]
 #[expect(
     clippy::print_stdout,
@@ -58,16 +81,20 @@ fn turns_over_llama_cpp() {
             return;
         }
     };
-    let world = measured_world();
+    for wire in &WIRES {
+        println!("over {}", wire.name);
+        turns_over(wire, &llama);
+    }
+}
+
+fn turns_over(wire: &Wire, llama: &LlamaServer) {
+    let world = wire.world();
     world.file("notes.txt", "Buy milk.\n");
     let port = free_port();
 
     // The server comes up only after the turn has begun.
-    let first = Running::start(turn(
-        &world,
-        port,
-        "Read the file notes.txt with read_file.",
-    ));
+    let prompt = "Read the file notes.txt with read_file.";
+    let first = Running::start(wire.turn(&world, port, prompt));
     std::thread::sleep(Duration::from_millis(700));
     let mut serving = llama.start(port);
     let first = first.finish().expect(0);
@@ -75,8 +102,9 @@ fn turns_over_llama_cpp() {
     let seen = kinds(&events);
     assert!(seen.contains(&"engine.retry"), "{seen:?}");
     assert_eq!(*seen.last().unwrap(), "turn.completed");
-    let deltas = seen.iter().filter(|kind| **kind == "message.delta").count();
-    assert!(deltas > 1, "it streams: {seen:?}");
+    let count = |kind: &str| seen.iter().filter(|seen| **seen == kind).count();
+    assert!(count("message.delta") > 1, "it streams: {seen:?}");
+    assert_eq!(count("tool.started"), count("tool.completed"), "{seen:?}");
     let usage = events
         .iter()
         .find(|event| event["type"] == "usage")
@@ -90,8 +118,7 @@ fn turns_over_llama_cpp() {
     world.printed("last");
 
     // The same thread goes on over the same server, and is stopped in mid-stream.
-    let prompt = "Count from 1 to 1000, one number a line.";
-    let mut stopped = Running::start(turn(&world, port, prompt));
+    let mut stopped = Running::start(wire.turn(&world, port, COUNT));
     stopped.wait_for("message.delta");
     stopped.signal("INT");
     let at = Instant::now();
@@ -100,9 +127,10 @@ fn turns_over_llama_cpp() {
     assert!(at.elapsed() < Duration::from_secs(5), "{:?}", at.elapsed());
     world.printed("last");
 
-    // More than the model's window.
+    // More than the model's window. The server has one place for a model's
+    // answer: that it answers shows that the stopped one is over there, too.
     let long = "word ".repeat(6_000);
-    let too_long = Running::start(turn(&world, port, &long)).finish();
+    let too_long = Running::start(wire.turn(&world, port, &long)).finish();
     assert_eq!(too_long.code, Some(1), "{}", too_long.stderr);
     let events = too_long.json_lines();
     let failed = events.last().unwrap();
@@ -110,8 +138,8 @@ fn turns_over_llama_cpp() {
     world.printed("last");
 
     // The server dies in mid-stream.
-    let world = measured_world();
-    let mut broken = Running::start(turn(&world, port, prompt));
+    let world = wire.world();
+    let mut broken = Running::start(wire.turn(&world, port, COUNT));
     broken.wait_for("message.delta");
     serving.kill();
     let broken = broken.finish();

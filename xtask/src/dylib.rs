@@ -28,12 +28,14 @@ Options:
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Options {
-    package: String,
-    out: Option<PathBuf>,
-    profile: String,
-    manifest: Option<PathBuf>,
-    features: Option<String>,
+pub(crate) struct Options {
+    pub(crate) package: String,
+    /// Where the shared object is put.
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) profile: String,
+    /// Of a package outside of this workspace.
+    pub(crate) manifest: Option<PathBuf>,
+    pub(crate) features: Option<String>,
 }
 
 /// Runs the task.
@@ -50,10 +52,16 @@ pub(crate) fn main(arguments: lexopt::Parser) -> Result<ExitCode> {
     if !output.status.success() {
         return Err(format!("{command:?} failed").into());
     }
-    let built = shared_object(&String::from_utf8_lossy(&output.stdout), &options.package)?;
-    let kept = keep(&built, options.out.as_deref())?;
+    let kept = kept(&options, &String::from_utf8_lossy(&output.stdout))?;
     print!("{}", config_entry(&kept, &sha256(&kept)?));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts what a [`build_command`] said that it made to where it stays, and
+/// returns the path.
+pub(crate) fn kept(options: &Options, messages: &str) -> Result<PathBuf> {
+    let built = shared_object(messages, &options.package)?;
+    keep(&built, options.out.as_deref())
 }
 
 fn parse(mut arguments: lexopt::Parser) -> Result<Option<Options>> {
@@ -81,7 +89,8 @@ fn parse(mut arguments: lexopt::Parser) -> Result<Option<Options>> {
     }))
 }
 
-fn build_command(options: &Options) -> Command {
+/// The command that builds it, and tells of it in JSON on its standard output.
+pub(crate) fn build_command(options: &Options) -> Command {
     let mut command = cargo();
     command.args(["rustc", "--lib", "--crate-type", "cdylib"]);
     command.args(["--package", &options.package]);
@@ -164,7 +173,7 @@ fn forbid_others_to_write(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn sha256(path: &Path) -> Result<String> {
+pub(crate) fn sha256(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut text = String::new();
     for byte in Sha256::digest(&bytes) {
@@ -173,7 +182,7 @@ fn sha256(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn config_entry(path: &Path, sha256: &str) -> String {
+pub(crate) fn config_entry(path: &Path, sha256: &str) -> String {
     let path = toml::Value::from(path.display().to_string());
     format!("[[plugin]]\npath = {path}\nsha256 = \"{sha256}\"\n")
 }

@@ -10,7 +10,10 @@
 use std::process::ExitCode;
 
 mod bench;
+mod child;
 mod dylib;
+mod matrix;
+mod progress;
 mod test;
 mod tidy;
 mod workspace;
@@ -35,6 +38,11 @@ const TASKS: &[Task] = &[
         name: "tidy",
         about: "the rules of this repository that no compiler knows",
         run: tidy::main,
+    },
+    Task {
+        name: "matrix",
+        about: "every feature set and extension, linked and as shared objects, from packaged crates",
+        run: matrix::main,
     },
     Task {
         name: "bench",
@@ -84,7 +92,7 @@ fn run(arguments: &mut lexopt::Parser) -> Result<ExitCode> {
 fn usage() -> String {
     let mut text = String::from("Usage: cargo xtask TASK [OPTIONS]\n");
     for task in TASKS {
-        text += &format!("\n  {:6}{}", task.name, task.about);
+        text += &format!("\n  {:8}{}", task.name, task.about);
     }
     text + "\n\n`cargo xtask TASK --help` tells a task's options."
 }

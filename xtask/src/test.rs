@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-mod child;
 mod libtest;
 mod options;
-mod progress;
 mod report;
 mod steps;
 

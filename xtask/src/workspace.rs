@@ -11,6 +11,8 @@ use crate::Result;
 pub(crate) struct Workspace {
     /// Its root folder.
     pub(crate) root: PathBuf,
+    /// Where cargo puts what it builds.
+    pub(crate) target: PathBuf,
     /// Its members, in the order of the root manifest.
     pub(crate) packages: Vec<Package>,
 }
@@ -26,6 +28,10 @@ pub(crate) struct Package {
     /// Relative to the workspace's root, as are all paths below.
     pub(crate) manifest: String,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The names of its features, sorted.
+    pub(crate) features: Vec<String>,
+    /// False if it is never published.
+    pub(crate) published: bool,
     /// The root files of its libraries and binaries.
     pub(crate) crate_roots: Vec<String>,
 }
@@ -60,11 +66,16 @@ impl Workspace {
 
     fn from_metadata(metadata: &Value) -> Result<Self> {
         let root = PathBuf::from(text(metadata, "workspace_root")?);
+        let target = PathBuf::from(text(metadata, "target_directory")?);
         let packages = list(metadata, "packages")?
             .iter()
             .map(|package| Package::from_metadata(package, &root))
             .collect::<Result<_>>()?;
-        Ok(Self { root, packages })
+        Ok(Self {
+            root,
+            target,
+            packages,
+        })
     }
 }
 
@@ -99,6 +110,14 @@ impl Package {
             readme: optional("readme"),
             manifest: relative(root, text(package, "manifest_path")?),
             dependencies,
+            features: package["features"]
+                .as_object()
+                .map(|features| features.keys().cloned().collect())
+                .unwrap_or_default(),
+            // No list is every registry, an empty one is none.
+            published: package["publish"]
+                .as_array()
+                .is_none_or(|to| !to.is_empty()),
             crate_roots,
         })
     }
@@ -138,9 +157,12 @@ mod tests {
     fn members_are_read_from_cargo_metadata() {
         let metadata = serde_json::json!({
             "workspace_root": "/w",
+            "target_directory": "/t",
             "packages": [{
                 "name": "haft-core", "version": "1.2.3", "license": "MIT", "readme": "README.md",
                 "description": null,
+                "features": {"default": ["cli"], "cli": []},
+                "publish": [],
                 "manifest_path": "/w/core/Cargo.toml",
                 "dependencies": [
                     {"name": "haft-api", "kind": null},
@@ -164,6 +186,8 @@ mod tests {
         assert_eq!(package.manifest, "core/Cargo.toml");
         assert_eq!(package.folder(), "core");
         assert_eq!(package.description, None);
+        assert_eq!(package.features, ["cli", "default"]);
+        assert!(!package.published);
         assert_eq!(package.readme.as_deref(), Some("README.md"));
         assert_eq!(package.crate_roots, ["core/src/lib.rs", "core/src/main.rs"]);
         let dependencies: Vec<_> = package

@@ -10,12 +10,13 @@ use super::message::{Message, MessageRef};
 use super::server::{Reply, Request, Served};
 use super::wire::{
     ChunkData, ListDirArgs, Nothing, PathArgs, PortArgs, ProcessArgs, ReadFileArgs, ReadFileData,
-    ReadProcessArgs, ReadProcessData, SessionData, SignalArgs, StartArgs, StdinArgs, WriteFileArgs,
+    ReadProcessArgs, ReadProcessData, ResizeArgs, SessionData, SignalArgs, StartArgs, StdinArgs,
+    WriteFileArgs,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::ProcessId;
 use crate::runner::{
-    FileData, FileMetadata, ListOptions, Listing, ProcessChunk, ProcessRead, ProcessSpec,
+    FileData, FileMetadata, ListOptions, Listing, ProcessChunk, ProcessRead, ProcessSpec, PtySize,
     ReadOptions, RemoteRunnerSession, RunnerCapabilities, SessionState, Signal, WriteOptions,
 };
 
@@ -165,6 +166,14 @@ impl RemoteRunnerSession for SessionProxy {
         let process = process.clone();
         let call = self.remote.call("signal", &SignalArgs { process, signal });
         supported(call.done().await, "signals")
+    }
+
+    async fn resize_pty(&self, process: &ProcessId, size: PtySize) -> Result<()> {
+        let process = process.clone();
+        let call = self
+            .remote
+            .call("resize_pty", &ResizeArgs { process, size });
+        supported(call.done().await, "pseudo terminals")
     }
 
     fn release_process(&self, process: &ProcessId) {
@@ -330,6 +339,12 @@ impl Served for ServedSession {
             "signal" => {
                 let SignalArgs { process, signal } = request.read()?;
                 Reply::later(async move { Message::json(&session.signal(&process, signal).await?) })
+            }
+            "resize_pty" => {
+                let ResizeArgs { process, size } = request.read()?;
+                Reply::later(
+                    async move { Message::json(&session.resize_pty(&process, size).await?) },
+                )
             }
             "release_process" => {
                 let ProcessArgs { process } = request.read()?;

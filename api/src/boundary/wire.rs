@@ -20,7 +20,7 @@ use crate::item::{Item, Part, ToolCall};
 use crate::policy::PolicyRequest;
 use crate::record::NewRecord;
 use crate::runner::{
-    Binding, Destination, Ending, FileMetadata, LeaseRequest, ListOptions, ProcessSpec,
+    Binding, Destination, Ending, FileMetadata, LeaseRequest, ListOptions, ProcessSpec, PtySize,
     ReadOptions, RunnerCapabilities, SessionState, Signal, WriteOptions,
 };
 use crate::store::{
@@ -399,6 +399,13 @@ wire! {
         process: ProcessId,
         /// The signal.
         signal: Signal,
+    }
+    /// Arguments of `resize_pty`.
+    ResizeArgs {
+        /// The process.
+        process: ProcessId,
+        /// The terminal's new size.
+        size: PtySize,
     }
     /// Arguments of `port`.
     PortArgs {

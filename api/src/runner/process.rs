@@ -22,8 +22,12 @@ pub struct ProcessSpec {
     /// [`write_stdin`](super::RemoteRunnerSession::write_stdin). Otherwise it is
     /// at its end at once.
     pub stdin: bool,
-    /// Whether to run on a pseudo terminal.
+    /// Whether to run on a pseudo terminal. Its output is all on the channel of
+    /// standard output then, and standard input is always open.
     pub pty: bool,
+    /// The terminal's size at the start; `None` leaves it to the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pty_size: Option<PtySize>,
     /// When to kill it, in milliseconds from its start.
     pub timeout_ms: Option<u64>,
     /// Whether processes that it leaves behind may live on when it ends.
@@ -40,8 +44,27 @@ impl ProcessSpec {
             env: Vec::new(),
             stdin: false,
             pty: false,
+            pty_size: None,
             timeout_ms: None,
             detach: false,
+        }
+    }
+}
+
+/// The size of a pseudo terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PtySize {
+    /// How many lines.
+    pub rows: u16,
+    /// How many characters in a line.
+    pub columns: u16,
+}
+
+impl Default for PtySize {
+    fn default() -> Self {
+        Self {
+            rows: 24,
+            columns: 80,
         }
     }
 }

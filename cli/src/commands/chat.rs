@@ -1,5 +1,7 @@
 //! `haft chat`: turn after turn.
 
+mod slash;
+
 use std::io::{self, Write as _};
 
 use super::{block_on, opening};
@@ -9,12 +11,10 @@ use crate::conversation::Conversation;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::render::Style;
 use crate::signals::Signals;
+use slash::Typed;
 
-/// Summarises the conversation so far instead of asking anything.
-const COMPACT: &str = "/compact";
-
-/// Each line of standard input is a turn, until its end. Ctrl-C interrupts a
-/// turn; between turns it leaves.
+/// Each line of standard input is a turn or a slash command, until its end.
+/// Ctrl-C interrupts one; between them it leaves.
 pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outcome {
     block_on(async {
         let signals = Signals::listen();
@@ -28,9 +28,8 @@ pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outc
         let style = Style::new(console.colour);
         if console.can_ask {
             let engine = parts.engine.as_str();
-            console.say(&style.dim(format!(
-                "engine {engine}; /compact summarises, Ctrl-D leaves"
-            )));
+            let words = format!("engine {engine}; /help lists commands, Ctrl-D leaves");
+            console.say(&style.dim(words));
         }
         let mut conversation = Conversation::new(parts, args.turn.json, console, &signals);
         loop {
@@ -46,14 +45,15 @@ pub(super) fn run(args: &ChatArgs, place: &PlaceArgs, console: &Console) -> Outc
             if line.trim().is_empty() {
                 continue;
             }
-            let ended = match line.trim() {
-                COMPACT => conversation.compact().await,
-                _ => conversation.turn(line).await,
+            let ended = match Typed::read(&line) {
+                Some(command) if command.is_compact() => conversation.compact().await.map(drop),
+                Some(command) => command.run(&mut conversation, &signals).await,
+                None => conversation.turn(line).await.map(drop),
             };
             match ended {
                 // A turn that failed or was interrupted ends the turn, not the
-                // talk.
-                Ok(_) => {}
+                // talk; so does a command.
+                Ok(()) => {}
                 Err(Failure::Failed(message)) => {
                     console.say(&crate::render::failure_line(&message, console.colour));
                 }

@@ -2,21 +2,21 @@
 
 use std::io::Write as _;
 
-use crate::args::ExtCommand;
+use super::opening;
+use crate::args::{ExtCommand, Language, PlaceArgs};
 use crate::commands::print;
 use crate::failure::{DONE, Outcome};
-#[cfg(feature = "plugins")]
 use crate::plugins;
 use crate::render::write_line;
 
 #[cfg(feature = "lua")]
 mod lua;
+mod rust;
 
-pub(super) fn run(command: &ExtCommand) -> Outcome {
+pub(super) fn run(command: &ExtCommand, place: &PlaceArgs) -> Outcome {
     match command {
-        ExtCommand::List { json } => list(*json),
-        #[cfg(feature = "lua")]
-        ExtCommand::New { name, .. } => lua::new(name),
+        ExtCommand::List { json } => list(place, *json),
+        ExtCommand::New { language, name } => new(language, name),
         #[cfg(feature = "plugins")]
         ExtCommand::Check { path } if plugins::is_shared_object(path) => {
             let lines = plugins::check(path)?;
@@ -33,8 +33,22 @@ pub(super) fn run(command: &ExtCommand) -> Outcome {
     }
 }
 
-fn list(json: bool) -> Outcome {
-    let manifests = haft::builder().manifests()?;
+fn new(language: &Language, name: &str) -> Outcome {
+    #[cfg(feature = "lua")]
+    if language.lua {
+        return lua::new(name);
+    }
+    debug_assert!(language.rust, "the command line names one language");
+    rust::new(name)
+}
+
+/// What is linked, and what the user's configuration loads.
+fn list(place: &PlaceArgs, json: bool) -> Outcome {
+    let mut manifests = haft::builder().manifests()?;
+    for extension in plugins::load(&opening::settings(place)?.plugins)? {
+        manifests.push(extension.manifest()?);
+    }
+    manifests.sort_by(|a, b| a.id.cmp(&b.id));
     let width = manifests
         .iter()
         .map(|manifest| manifest.id.as_str().len())

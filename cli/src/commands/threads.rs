@@ -1,15 +1,18 @@
 //! `haft threads`: what is stored.
 
+mod change;
 mod check;
 mod delete;
 mod export;
 mod fork;
+mod import;
 mod list;
+mod search;
 mod show;
 
 use std::sync::Arc;
 
-use haft_api::ThreadStore;
+use haft_api::{ListThreads, ThreadStore};
 use haft_core::Runtime;
 use haft_core::prices::PriceTable;
 
@@ -25,8 +28,29 @@ pub(super) fn run(command: ThreadsCommand, place: &PlaceArgs, console: &Console)
             ThreadsCommand::List {
                 limit,
                 cursor,
+                archived,
                 json,
-            } => list::list(place, console, limit, cursor, json).await,
+            } => {
+                let mut request = ListThreads::default();
+                request.limit = limit;
+                request.cursor = cursor;
+                request.archived = archived;
+                list::list(place, console, request, json).await
+            }
+            ThreadsCommand::Search {
+                text,
+                archived,
+                json,
+            } => search::search(place, console, &text, archived, json).await,
+            ThreadsCommand::Import { file, format, json } => {
+                import::import(place, console, &file, format, json).await
+            }
+            ThreadsCommand::Rename { id, title, json } => {
+                change::rename(place, &id, &title, json).await
+            }
+            ThreadsCommand::Archive { id, undo, json } => {
+                change::archive(place, &id, undo, json).await
+            }
             ThreadsCommand::Show { id, json } => show::show(place, console, &id, json).await,
             ThreadsCommand::Export { id, format, replay } => {
                 let format = if replay {

@@ -7,7 +7,7 @@ use haft_core::Runtime;
 
 use crate::args::{PlaceArgs, ToolPlaceArgs, ToolsCommand};
 use crate::assembly;
-use crate::config::{self, Environment, Layer, Settings, Sources};
+use crate::config::{self, Environment, Layer, Runner, Settings, Sources};
 use crate::console::Console;
 use crate::engine_choice;
 use crate::failure::Outcome;
@@ -30,7 +30,7 @@ async fn runtime(place: &PlaceArgs, at: &ToolPlaceArgs) -> Outcome<(Runtime, Str
     let environment = Environment::of_process();
     let workspace = config::workspace(at.workspace.as_deref())?;
     let flags = Layer {
-        runner: at.runner.clone(),
+        runner: Runner::named(at.runner.clone()),
         ..Layer::default()
     };
     let sources = Sources {

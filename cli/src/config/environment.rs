@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum as _;
 
 use super::Layer;
+use super::runner::Runner;
 use crate::args::{self, Approve};
 use crate::failure::{Failure, Outcome};
 
@@ -54,7 +55,7 @@ impl Environment {
         Ok(Layer {
             engine: text("HAFT_ENGINE")?,
             model: text("HAFT_MODEL")?,
-            runner: text("HAFT_RUNNER")?,
+            runner: Runner::named(text("HAFT_RUNNER")?),
             store: text("HAFT_STORE")?,
             approve: self.approve()?,
             deadline: self.deadline()?,

@@ -7,7 +7,9 @@ use haft_core::prices::Price;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::runner::Runner;
 use crate::args::{Approve, TurnArgs};
+use crate::plugins::PluginFile;
 
 /// The settings that one source names. These are the keys of a configuration
 /// file.
@@ -26,8 +28,8 @@ pub(crate) struct Layer {
     pub(crate) compact_at: Option<f64>,
     /// What models cost, by the beginnings of their names.
     pub(crate) prices: BTreeMap<String, Price>,
-    /// Where tools run.
-    pub(crate) runner: Option<String>,
+    /// Where tools run, and what commands may do there.
+    pub(crate) runner: Runner,
     /// The kind of store.
     pub(crate) store: Option<String>,
     /// What may happen without asking.
@@ -37,6 +39,8 @@ pub(crate) struct Layer {
     pub(crate) deadline: Option<Duration>,
     /// What the model is told besides what it is told anyway.
     pub(crate) instructions: Option<String>,
+    /// Shared objects to load. A workspace names none.
+    pub(crate) plugin: Vec<PluginFile>,
     /// Settings of extensions, by their ids.
     pub(crate) ext: BTreeMap<String, Map<String, Value>>,
 }
@@ -47,7 +51,7 @@ impl Layer {
         Self {
             engine: args.engine.clone(),
             model: args.model.clone(),
-            runner: args.runner.clone(),
+            runner: Runner::named(args.runner.clone()),
             approve: args.approve,
             deadline: args.deadline,
             ..Self::default()
@@ -55,8 +59,10 @@ impl Layer {
     }
 
     /// This layer over an earlier one. An extension's settings are laid over
-    /// each other key by key.
+    /// each other key by key; shared objects come one after another.
     pub(crate) fn over(self, earlier: Self) -> Self {
+        let mut plugin = earlier.plugin;
+        plugin.extend(self.plugin);
         let mut ext = earlier.ext;
         for (id, settings) in self.ext {
             ext.entry(id).or_default().extend(settings);
@@ -69,11 +75,12 @@ impl Layer {
             fallback: self.fallback.or(earlier.fallback),
             compact_at: self.compact_at.or(earlier.compact_at),
             prices,
-            runner: self.runner.or(earlier.runner),
+            runner: self.runner.over(earlier.runner),
             store: self.store.or(earlier.store),
             approve: self.approve.or(earlier.approve),
             deadline: self.deadline.or(earlier.deadline),
             instructions: self.instructions.or(earlier.instructions),
+            plugin,
             ext,
         }
     }

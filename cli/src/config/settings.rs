@@ -8,9 +8,10 @@ use haft_api::ExtensionConfig;
 use haft_core::prices::PriceTable;
 use serde_json::{Map, Value};
 
-use super::{Environment, Layer, file, nearest, paths, workspace_file};
+use super::{Environment, Layer, RUNNER_EXTENSION, file, nearest, paths, workspace_file};
 use crate::args::{Approve, PlaceArgs};
 use crate::failure::{Failure, Outcome};
+use crate::plugins::PluginFile;
 
 /// Where settings come from.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ pub(crate) struct Settings {
     /// What the model is told besides.
     pub(crate) instructions: Option<String>,
     /// The shared objects that the user named.
-    pub(crate) plugins: Vec<PathBuf>,
+    pub(crate) plugins: Vec<PluginFile>,
     ext: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -69,10 +70,17 @@ impl Settings {
         if let Some(workspace) = workspace {
             layer = workspace_file::load(workspace)?.over(layer);
         }
-        let layer = flags.over(environment.layer()?.over(layer));
+        let mut layer = flags.over(environment.layer()?.over(layer));
         let mut prices = PriceTable::known();
-        for (model, price) in layer.prices {
+        for (model, price) in std::mem::take(&mut layer.prices) {
             prices.set(model, price);
+        }
+        let runner = layer.runner.id.take();
+        let mut ext = layer.ext;
+        let of_runner = layer.runner.settings();
+        if !of_runner.is_empty() {
+            let settings = ext.entry(RUNNER_EXTENSION.to_owned()).or_default();
+            settings.extend(of_runner);
         }
         Ok(Self {
             home,
@@ -81,15 +89,13 @@ impl Settings {
             fallback: layer.fallback.unwrap_or_default(),
             compact_at: layer.compact_at,
             prices,
-            runner: layer
-                .runner
-                .unwrap_or_else(|| crate::assembly::LOCAL_RUNNER.to_owned()),
+            runner: runner.unwrap_or_else(|| crate::assembly::LOCAL_RUNNER.to_owned()),
             store: layer.store.unwrap_or_else(|| "jsonl".to_owned()),
             approve: layer.approve.unwrap_or_default(),
             deadline: layer.deadline,
             instructions: layer.instructions,
-            plugins: Vec::new(),
-            ext: layer.ext,
+            plugins: layer.plugin,
+            ext,
         })
     }
 

@@ -139,6 +139,46 @@ fn prices_are_laid_over_the_known_ones() {
 }
 
 #[test]
+fn a_runner_is_a_name_or_a_table_of_what_commands_may_do() {
+    let check = |user: &str, workspace: &str, id: &str, expected: &str| {
+        let place = Place::with(&[("user", user), ("workspace", workspace)]);
+        let settings = place.load([], Layer::default()).unwrap();
+        assert_eq!(settings.runner, id, "{user} {workspace}");
+        let all = settings.extensions().unwrap();
+        let of_runner = all.iter().find(|(id, _)| *id == "runner-local");
+        let found: serde_json::Value =
+            of_runner.map_or(serde_json::json!({}), |(_, config)| config.parse().unwrap());
+        let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(found, expected, "{user} {workspace}");
+    };
+    check("runner = 'x'", "", "x", "{}");
+    check("[runner]\nid = 'x'", "", "x", "{}");
+    check(
+        "[runner]\nsandbox = 'off'",
+        "",
+        "local",
+        r#"{"sandbox": "off"}"#,
+    );
+    // A workspace's own word counts where it is the stricter one.
+    check(
+        "[runner]\nsandbox = 'off'\nnetwork = true\nread = ['/x']",
+        "[runner]\nsandbox = 'require'\nnetwork = false",
+        "local",
+        r#"{"sandbox": "require", "network": false, "read": ["/x"]}"#,
+    );
+    check(
+        "[runner.limits]\nprocesses = 9\n[ext.runner-local]\nkill_grace_ms = 5",
+        "runner = 'y'",
+        "y",
+        r#"{"limits": {"processes": 9}, "kill_grace_ms": 5}"#,
+    );
+    let place = Place::with(&[("user", "[runner]\nsandbx = 'off'")]);
+    let failure = place.load([], Layer::default()).unwrap_err();
+    let text = failure.message().unwrap_or_default().to_owned();
+    assert!(text.contains("did you mean `sandbox`?"), "{text}");
+}
+
+#[test]
 fn an_extensions_settings_are_laid_over_each_other_key_by_key() {
     let place = Place::with(&[
         (
@@ -233,6 +273,15 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
         "[ext.runner-local]\nsupervisor = '/x'",
         &["`ext.runner-local.supervisor`"],
     );
+    check(
+        "[runner]\nsandbox = 'off'",
+        &["`runner.sandbox`", "tighten"],
+    );
+    check("[runner]\nsandbox = 'prefer'", &["`runner.sandbox`"]);
+    check("[runner]\nnetwork = true", &["`runner.network`"]);
+    check("[runner]\nread = ['/']", &["`runner.read`"]);
+    check("[runner]\nhide = []", &["`runner.hide`"]);
+    check("[runner.limits]\nprocesses = 9", &["`runner.limits`"]);
     check("[ext.other]\nanything = 1", &["`ext.other.anything`"]);
     // Refused by what it is, whatever the key is called.
     check("plugins = ['/x/y.so']", &["`plugins`", "shared object"]);
@@ -241,6 +290,10 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
         &["`dylib.path`", "shared object"],
     );
     check("my_token = 'x'", &["`my_token`", "secrets"]);
+    // Whatever it holds: what would be an entry, what wouldn't, and none at all.
+    for plugin in ["[[plugin]]\npath = '/x/y'", "plugin = 1", "plugin = []"] {
+        check(plugin, &["`plugin`", "load code", "your own configuration"]);
+    }
 
     let fine = "engine = 'openai'\napprove = 'edits'\ninstructions = 'Mind the .so files.'\n\
                 [ext.engine-local]\nthreads = 2";
@@ -249,6 +302,29 @@ fn a_workspace_can_choose_but_neither_load_reach_nor_reveal() {
             .load([], Layer::default())
             .is_ok()
     );
+}
+
+#[test]
+fn the_user_names_shared_objects() {
+    let digest = "ab".repeat(32);
+    let text =
+        format!("[[plugin]]\npath = '/x/a.so'\n[[plugin]]\npath = '/x/b.so'\nsha256 = '{digest}'");
+    let settings = Place::with(&[("user", &text)]).load([], Layer::default());
+    let plugins = settings.unwrap().plugins;
+    let named: Vec<_> = plugins
+        .iter()
+        .map(|p| (&*p.path, p.sha256.as_deref()))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (Path::new("/x/a.so"), None),
+            (Path::new("/x/b.so"), Some(&*digest))
+        ]
+    );
+    let check = |text: &str, words: &[&str]| Place::with(&[("user", text)]).refused(words);
+    check("[[plugin]]\nsha256 = 'x'", &["path"]);
+    check("[[plugin]]\npath = '/x'\nsha = 'x'", &["`sha`", "`sha256`"]);
 }
 
 #[test]

@@ -17,7 +17,17 @@ use crate::failure::{Failure, Outcome};
 const FILE_NAME: &str = "haft.toml";
 
 /// Settings of extensions that neither run, reach nor reveal anything.
-const HARMLESS: [(&str, &[&str]); 3] = [
+const HARMLESS: [(&str, &[&str]); 4] = [
+    (
+        "engine-anthropic",
+        &[
+            "cache",
+            "connect_timeout_ms",
+            "idle_timeout_ms",
+            "max_tokens",
+            "models",
+        ],
+    ),
     (
         "engine-local",
         &[
@@ -52,6 +62,9 @@ pub(super) fn load(workspace: &Path) -> Outcome<Layer> {
     };
     // What isn't TOML at all is told of below.
     if let Ok(table) = text.parse::<Table>() {
+        if table.contains_key("plugin") {
+            return Err(refuse(&path, "plugin", "it would load code"));
+        }
         check_values(&path, "", &table)?;
     }
     let layer = file::parse(&path, &text)?;
@@ -115,6 +128,10 @@ fn check_layer(path: &Path, layer: &Layer) -> Outcome<()> {
             "store",
             "threads are kept where you keep them",
         ));
+    }
+    if let Some(key) = layer.runner.loosened() {
+        let why = "it may only tighten what commands may do";
+        return Err(refuse(path, key, why));
     }
     for (id, settings) in &layer.ext {
         let harmless = HARMLESS.iter().find(|(known, _)| known == id);

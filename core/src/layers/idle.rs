@@ -62,6 +62,7 @@ impl InferenceEngine for IdleTimeout {
             stream,
             engine,
             limit,
+            until: Instant::now() + limit,
             timer: Box::pin(tokio::time::sleep(limit)),
         }))
     }
@@ -71,6 +72,9 @@ struct Timed {
     stream: EngineStream,
     engine: ExtensionId,
     limit: Duration,
+    /// When it is over. The timer may be set for an earlier time: to set it anew
+    /// for every event would cost more than the event.
+    until: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -79,15 +83,17 @@ impl Stream for Timed {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Poll::Ready(next) = self.stream.poll_next_unpin(context) {
-            // Setting the timer anew is cheap until it is polled.
-            let next_limit = Instant::now() + self.limit;
-            self.timer.as_mut().reset(next_limit);
+            self.until = Instant::now() + self.limit;
             return Poll::Ready(next);
         }
-        match self.timer.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Some(Err(silent(&self.engine, self.limit)))),
-            Poll::Pending => Poll::Pending,
+        while self.timer.as_mut().poll(context).is_ready() {
+            let until = self.until;
+            if Instant::now() >= until {
+                return Poll::Ready(Some(Err(silent(&self.engine, self.limit))));
+            }
+            self.timer.as_mut().reset(until);
         }
+        Poll::Pending
     }
 }
 

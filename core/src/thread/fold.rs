@@ -128,7 +128,7 @@ impl Folded {
                 turn,
                 record: parsed,
             })) => {
-                let after = first_event + parsed.events().len() as u64;
+                let after = first_event + parsed.event_count();
                 self.next_event = self.next_event.max(after);
                 self.make_room(&parsed, record.seq);
                 if let Err(error) = self.apply(&parsed, turn.as_ref(), record.seq) {

@@ -7,7 +7,7 @@
 //! stand after its calls, in call order, before anything else; ids are unique;
 //! no text is empty. Nothing gets past [`ThreadHistory::push`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -181,14 +181,15 @@ impl ThreadHistory {
 
     /// Whether [`push`](Self::push) would take these, one after the other.
     pub(crate) fn check<'a>(&self, items: impl IntoIterator<Item = &'a Item>) -> Result<()> {
-        let mut open: HashMap<&str, bool> = self
+        // A handful at most, and nearly always none: a list is the faster map.
+        let mut open: Vec<(&str, bool)> = self
             .open
             .iter()
             .map(|o| (o.call.id.as_str(), o.result.is_none()))
             .collect();
         for item in items {
-            let waiting = open.values().any(|waiting| *waiting);
-            let answered = open.values().any(|waiting| !*waiting);
+            let waiting = open.iter().any(|(_, waiting)| *waiting);
+            let answered = open.iter().any(|(_, waiting)| !*waiting);
             match item {
                 Item::UserMessage { .. } if waiting => {
                     return Err(invalid(
@@ -208,12 +209,17 @@ impl ThreadHistory {
                     return Err(invalid("a model's item between results", item));
                 }
                 Item::ToolCall(call) => {
-                    let known = self.used_ids.contains(&call.id);
-                    if known || open.insert(call.id.as_str(), true).is_some() {
+                    let id = call.id.as_str();
+                    if self.used_ids.contains(&call.id) || open.iter().any(|(o, _)| *o == id) {
                         return Err(invalid("two calls of one id", item));
                     }
+                    open.push((id, true));
                 }
-                Item::ToolResult(result) => match open.get_mut(result.call_id.as_str()) {
+                Item::ToolResult(result) => match open
+                    .iter_mut()
+                    .find(|(id, _)| *id == result.call_id.as_str())
+                    .map(|(_, waiting)| waiting)
+                {
                     Some(waiting) if *waiting && has_content(&result.parts) => *waiting = false,
                     Some(true) => return Err(invalid("an empty result", item)),
                     Some(false) => return Err(invalid("a second result of one call", item)),
@@ -221,7 +227,7 @@ impl ThreadHistory {
                 },
                 _ => {}
             }
-            if open.values().all(|waiting| !*waiting) {
+            if open.iter().all(|(_, waiting)| !*waiting) {
                 open.clear();
             }
         }

@@ -243,9 +243,10 @@ async fn read_all(
     loop {
         let range = ReadRange::Forward { seq, limit: None };
         let page = guard::future(STORE, shared.store.read(id, range)).await?;
+        let next = page.next_after(seq);
         page.records.iter().for_each(&mut take);
         page.diagnostics.into_iter().for_each(&mut report);
-        match page.next {
+        match next.map_err(|e| e.context("thread", id))? {
             Some(next) => seq = next,
             None => return Ok(()),
         }

@@ -303,6 +303,23 @@ impl ThreadRecord {
         }
     }
 
+    /// How many events tell of it.
+    pub(crate) fn event_count(&self) -> u64 {
+        let of_item = |item: &Item| 1 + u64::from(matches!(item, Item::ToolResult(_)));
+        match self {
+            Self::ToolStarted { .. } | Self::Compacted { .. } => 0,
+            Self::Item(item) => of_item(item),
+            Self::TurnRecovered { results, .. } => {
+                1 + results.iter().map(|item| of_item(item)).sum::<u64>()
+            }
+            Self::TurnStarted { .. }
+            | Self::ApprovalRequested { .. }
+            | Self::ApprovalResolved { .. }
+            | Self::Usage { .. }
+            | Self::TurnEnded { .. } => 1,
+        }
+    }
+
     /// The events that tell of it, in order. The same when it is written and
     /// when it is read back, which is what makes a refill exact.
     pub(crate) fn events(&self) -> Vec<EventBody> {
@@ -383,5 +400,83 @@ pub(crate) fn turn_end(status: TurnStatus, error: Option<ErrorData>, usage: Usag
                 .to_data(),
             usage,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_api::{Error, ErrorKind, NoticeLevel, Part, ToolCall, raw_json};
+
+    use super::*;
+
+    #[test]
+    fn events_are_counted_as_they_are_told() {
+        let call_id = || CallId::new("c").unwrap();
+        let result = || {
+            Arc::new(Item::ToolResult(ToolResult {
+                call_id: call_id(),
+                name: "f".to_owned(),
+                is_error: false,
+                parts: vec![Part::text("x")],
+            }))
+        };
+        let call = Item::ToolCall(ToolCall {
+            id: call_id(),
+            name: "f".to_owned(),
+            arguments: raw_json("{}").unwrap(),
+            state: None,
+        });
+        let notice = Item::Notice {
+            level: NoticeLevel::Info,
+            code: "c".to_owned(),
+            text: "t".to_owned(),
+        };
+        let usage = Usage::default();
+        let failed = Error::new(ErrorKind::Unexpected, "x").to_data();
+        let request_id = || RequestId::new("r").unwrap();
+        let records = [
+            ThreadRecord::TurnStarted {
+                engine: ExtensionId::new("e").unwrap(),
+                model: None,
+                mode: PolicyMode::Ask,
+            },
+            ThreadRecord::Item(Arc::new(Item::user("q"))),
+            ThreadRecord::Item(Arc::new(call)),
+            ThreadRecord::Item(result()),
+            ThreadRecord::Item(Arc::new(notice)),
+            ThreadRecord::ToolStarted {
+                call_ids: vec![call_id()],
+            },
+            ThreadRecord::ApprovalRequested {
+                request_id: request_id(),
+                call_id: call_id(),
+                reason: String::new(),
+                call: CallText {
+                    name: "f".to_owned(),
+                    arguments: raw_json("{}").unwrap(),
+                },
+            },
+            ThreadRecord::ApprovalResolved {
+                request_id: request_id(),
+                approved: true,
+            },
+            ThreadRecord::Usage {
+                round: usage,
+                turn_total: usage,
+            },
+            ThreadRecord::TurnEnded {
+                status: TurnStatus::Failed,
+                error: Some(failed),
+                usage,
+            },
+            ThreadRecord::TurnRecovered {
+                results: vec![result(), result()],
+                usage,
+            },
+        ];
+        for record in records {
+            let told = record.events().len() as u64;
+            assert_eq!(record.event_count(), told, "{record:?}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use haft_api::{
-    BatchCall, BatchOutcomes, Effects, ExtensionId, Result, ToolCall, ToolName, ToolOutput,
-    ToolSource, ToolSpec, async_trait,
+    BatchCall, BatchOutcomes, Effects, Error, ErrorKind, ExtensionId, Result, ToolCall, ToolName,
+    ToolOutput, ToolSource, ToolSpec, async_trait,
 };
 use serde::Deserialize;
 
@@ -34,8 +34,7 @@ impl Units {
 
 fn convert(call: &ToolCall) -> Result<ToolOutput> {
     let Some((.., factor)) = TOOLS.iter().find(|(name, ..)| *name == call.name) else {
-        // What the model should read is no `Err`.
-        return Ok(ToolOutput::error(format!("no such unit: {}", call.name)));
+        return Err(Error::new(ErrorKind::NotFound, "no such tool").context("tool", &call.name));
     };
     let Arguments { value } = call.parse()?;
     Ok(ToolOutput::text((value * factor).to_string()))

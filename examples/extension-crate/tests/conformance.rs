@@ -7,7 +7,7 @@ use haft_api::{
     Binding, Destination, DestinationId, ExtensionConfig, ExtensionId, ExtensionRegistryBuilder,
     Registry, StoreOptions, raw_json,
 };
-use haft_testkit::RunnerFixture;
+use haft_testkit::{EngineFixture, ExtensionFixture, RunnerFixture, SourceFixture, ToolFixture};
 
 fn registry(config: &str) -> Registry {
     let mut builder = ExtensionRegistryBuilder::new();
@@ -15,6 +15,26 @@ fn registry(config: &str) -> Registry {
     builder.extension(&Example, &config).unwrap();
     builder.build().unwrap()
 }
+
+haft_testkit::extension_conformance!(|| ExtensionFixture::new(Example));
+
+haft_testkit::tool_conformance!(|| {
+    ToolFixture::new(Arc::clone(&registry("{}").tools()[0].part))
+        .example("word_count", r#"{"text":"one two"}"#)
+});
+
+haft_testkit::tool_source_conformance!(|| {
+    SourceFixture::new(Arc::clone(&registry("{}").tool_sources()[0].part))
+        .example("miles_to_km", r#"{"value":2}"#)
+});
+
+haft_testkit::engine_conformance!(|| {
+    EngineFixture::new(Arc::clone(registry("{}").engine("parrot").unwrap()))
+});
+
+haft_testkit::policy_conformance!(|| Arc::clone(&registry("{}").policies()[0].part));
+
+haft_testkit::event_sink_conformance!(|| Arc::clone(&registry("{}").event_sinks()[0].part));
 
 mod store {
     use super::*;

@@ -72,11 +72,7 @@ async fn the_source_converts() {
     source.call_batch(calls, outcomes).await.unwrap();
     assert_eq!(
         *slots.0.lock().unwrap(),
-        [
-            "c1 5.08",
-            "c2 error: invalid_input",
-            "c3 no such unit: stones_to_kg"
-        ]
+        ["c1 5.08", "c2 error: invalid_input", "c3 error: not_found"]
     );
 }
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use haft_api::{ErrorKind, FinishReason, InferenceEngine};
-use haft_ext_engine_openai::ChatConfig;
+use haft_ext_engine_openai::OpenAiConfig;
 
-use crate::server::{Answer, Server, Step, chunk, end, head};
 use crate::{DONE, HELLO, LONG, STOP, engine, request, round, with};
+use haft_testkit::loopback::{Answer, LoopbackServer, Step, chunk, end, head};
 
 #[tokio::test]
 async fn an_answer_ends_well_however_it_is_cut_and_framed() {
@@ -103,7 +103,7 @@ async fn once_all_is_said_the_connection_does_not_matter() {
 
 #[tokio::test]
 async fn a_model_that_says_nothing_is_given_up_on_even_under_keep_alive() {
-    let idle = |config: &mut ChatConfig| config.idle_timeout_ms = 400;
+    let idle = |config: &mut OpenAiConfig| config.idle_timeout_ms = 400;
     let keep_alive = || Step::Repeat(b"8\r\n: ping\n\n\r\n".to_vec(), Duration::from_millis(50));
     let events = || {
         Step::Repeat(
@@ -125,9 +125,9 @@ async fn a_model_that_says_nothing_is_given_up_on_even_under_keep_alive() {
         ),
         (vec![stream(), chunk(HELLO.as_bytes()), events()], "hello"),
     ] {
-        let server = Server::start(vec![Answer::of(steps)]).await;
+        let server = LoopbackServer::start(vec![Answer::of(steps)]).await;
         let started = Instant::now();
-        let heard = round(&engine(&server.base_url, idle)).await;
+        let heard = round(&engine(server.base_url(), idle)).await;
         heard.fails(text, ErrorKind::Timeout, true, &["400 ms"]);
         assert!(started.elapsed() >= Duration::from_millis(400));
         // ... and the connection is closed.
@@ -145,8 +145,8 @@ async fn a_slow_model_is_heard_out_while_it_says_something() {
         steps.push(chunk(HELLO.as_bytes()));
     }
     steps.extend([chunk(STOP.as_bytes()), end()]);
-    let server = Server::start(vec![Answer::of(steps)]).await;
-    let engine = engine(&server.base_url, |config| config.idle_timeout_ms = 2_000);
+    let server = LoopbackServer::start(vec![Answer::of(steps)]).await;
+    let engine = engine(server.base_url(), |config| config.idle_timeout_ms = 2_000);
     round(&engine).await.ends(&"hello".repeat(6));
 }
 
@@ -158,8 +158,8 @@ async fn dropping_closes_the_connection() {
         chunk(HELLO.as_bytes()),
         Step::Silence,
     ];
-    let server = Server::start(vec![Answer::of(speaking)]).await;
-    let engine_1 = engine(&server.base_url, |_| ());
+    let server = LoopbackServer::start(vec![Answer::of(speaking)]).await;
+    let engine_1 = engine(server.base_url(), |_| ());
     let mut stream = engine_1.stream_turn(request()).await.unwrap();
     stream.next().await.unwrap().unwrap();
     drop(stream);
@@ -168,22 +168,11 @@ async fn dropping_closes_the_connection() {
         .unwrap();
 
     // Before it has begun.
-    let server = Server::start(vec![Answer::of(vec![Step::Silence])]).await;
-    let engine_2 = engine(&server.base_url, |_| ());
+    let server = LoopbackServer::start(vec![Answer::of(vec![Step::Silence])]).await;
+    let engine_2 = engine(server.base_url(), |_| ());
     let asked = tokio::time::timeout(Duration::from_millis(300), engine_2.stream_turn(request()));
     assert!(asked.await.is_err(), "the server says nothing");
     tokio::time::timeout(LONG, server.connection_ended())
         .await
         .unwrap();
-}
-
-#[tokio::test]
-async fn connections_are_used_again() {
-    let server = Server::start(vec![Answer::stream(&[HELLO, STOP, DONE])]).await;
-    let engine = engine(&server.base_url, |_| ());
-    for _ in 0..3 {
-        round(&engine).await.ends("hello");
-    }
-    assert_eq!(server.requests().len(), 3);
-    assert_eq!(server.connections(), 1);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use haft_api::ErrorKind;
 
-use crate::server::{Answer, Step, chunk, end, head};
 use crate::{DONE, HELLO, STOP, engine, round, with};
+use haft_testkit::loopback::{Answer, Step, chunk, end, head};
 
 #[tokio::test]
 async fn a_rate_limit_says_when_to_return() {
@@ -164,6 +164,14 @@ async fn what_is_no_answer_of_a_model_is_named() {
     let zipped = ["Content-Type: text/event-stream", "Content-Encoding: gzip"];
     let heard = with(Answer::whole("200 OK", &zipped, "\u{1f}")).await;
     heard.fails("", ErrorKind::Corrupt, false, &["gzip"]);
+
+    let heard = with(Answer::whole(
+        "503 Service Unavailable",
+        &["Content-Encoding: gzip"],
+        "\u{1f}",
+    ))
+    .await;
+    heard.fails("", ErrorKind::Unavailable, true, &["503", "`gzip`"]);
 
     let text = "upstream is gone";
     let heard = with(Answer::whole("200 OK", &["Content-Type: text/plain"], text)).await;

@@ -1,10 +1,11 @@
 //! The engine against a server that does all that real ones do.
 
 mod answers;
+mod connections;
 mod faults;
 mod models;
+mod proxy;
 mod requests;
-mod server;
 mod tls;
 
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use haft_api::{
     EngineEvent, EngineRequest, EngineStream, Error, ErrorKind, ExtensionId, FinishReason, History,
     InferenceEngine, Item, Result, ThreadId, TurnId,
 };
-use haft_ext_engine_openai::{ChatConfig, ChatEngine};
-use server::{Answer, Server};
+use haft_ext_engine_openai::{OpenAiConfig, OpenAiEngine};
+use haft_testkit::loopback::{Answer, LoopbackServer};
 
 /// Far more than anything here takes, on however busy a machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -26,11 +27,11 @@ const STOP: &str =
     "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 
-fn engine(base_url: &str, change: impl FnOnce(&mut ChatConfig)) -> ChatEngine {
-    let mut config = ChatConfig::new(base_url);
+fn engine(base_url: &str, change: impl FnOnce(&mut OpenAiConfig)) -> OpenAiEngine {
+    let mut config = OpenAiConfig::new(base_url);
     config.model = Some("m".to_owned());
     change(&mut config);
-    ChatEngine::new(ExtensionId::new("test").unwrap(), config).unwrap()
+    OpenAiEngine::new(ExtensionId::new("test").unwrap(), config).unwrap()
 }
 
 fn request() -> EngineRequest {
@@ -100,7 +101,7 @@ async fn hear(stream: Result<EngineStream>) -> Heard {
     heard
 }
 
-async fn round(engine: &ChatEngine) -> Heard {
+async fn round(engine: &OpenAiEngine) -> Heard {
     tokio::time::timeout(LONG, async {
         hear(engine.stream_turn(request()).await).await
     })
@@ -110,6 +111,6 @@ async fn round(engine: &ChatEngine) -> Heard {
 
 /// A round with a server that gives this answer.
 async fn with(answer: Answer) -> Heard {
-    let server = Server::start(vec![answer]).await;
-    round(&engine(&server.base_url, |_| ())).await
+    let server = LoopbackServer::start(vec![answer]).await;
+    round(&engine(server.base_url(), |_| ())).await
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use haft_api::{ErrorKind, InferenceEngine, ModelInfo, Readiness};
-use haft_ext_engine_openai::{ChatConfig, ModelSettings, OPENAI_BASE_URL};
+use haft_ext_engine_openai::{ModelSettings, OPENAI_BASE_URL, OpenAiConfig};
 
-use crate::server::{Answer, Server, Step};
 use crate::{DONE, STOP, engine, round};
+use haft_testkit::loopback::{Answer, LoopbackServer, Step};
 
 const JSON: &[&str] = &["Content-Type: application/json"];
 const LIST: &str = r#"{"object":"list","data":[{"id":"a","max_model_len":4096},{"id":"b"}]}"#;
@@ -21,8 +21,8 @@ fn reason(readiness: Readiness) -> String {
 #[tokio::test]
 async fn a_server_is_ready_if_it_answers() {
     let ready = async |status: &str, body: &str| {
-        let server = Server::start(vec![Answer::whole(status, JSON, body)]).await;
-        let readiness = engine(&server.base_url, |_| ()).readiness().await;
+        let server = LoopbackServer::start(vec![Answer::whole(status, JSON, body)]).await;
+        let readiness = engine(server.base_url(), |_| ()).readiness().await;
         assert!(server.requests()[0].head.starts_with("get /v1/models http"));
         readiness
     };
@@ -47,9 +47,9 @@ async fn a_server_that_is_not_there_or_silent_is_not_ready() {
         "{refused}"
     );
 
-    let server = Server::start(vec![Answer::of(vec![Step::Silence])]).await;
+    let server = LoopbackServer::start(vec![Answer::of(vec![Step::Silence])]).await;
     let started = Instant::now();
-    let silent = reason(engine(&server.base_url, |_| ()).readiness().await);
+    let silent = reason(engine(server.base_url(), |_| ()).readiness().await);
     assert!(silent.contains("within a second"), "{silent}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
@@ -62,13 +62,13 @@ async fn openais_own_api_needs_a_key_and_is_not_asked() {
     let heard = round(&keyless).await;
     heard.fails("", ErrorKind::Denied, false, &["OPENAI_API_KEY"]);
 
-    let unset = |config: &mut ChatConfig| {
+    let unset = |config: &mut OpenAiConfig| {
         config.api_key_env = Some("HAFT_TEST_NO_SUCH_VARIABLE".to_owned());
     };
     let said = reason(engine(OPENAI_BASE_URL, unset).readiness().await);
     assert!(said.contains("HAFT_TEST_NO_SUCH_VARIABLE"), "{said}");
 
-    let with_key = |config: &mut ChatConfig| {
+    let with_key = |config: &mut OpenAiConfig| {
         config.api_key = Some("k".to_owned());
         config.model = None;
     };
@@ -83,9 +83,9 @@ async fn openais_own_api_needs_a_key_and_is_not_asked() {
 
 #[tokio::test]
 async fn models_are_the_default_then_the_known_then_the_listed() {
-    let server = Server::start(vec![Answer::whole("200 OK", JSON, LIST)]).await;
-    let names = async |change: fn(&mut ChatConfig)| {
-        let models = engine(&server.base_url, change).models().await.unwrap();
+    let server = LoopbackServer::start(vec![Answer::whole("200 OK", JSON, LIST)]).await;
+    let names = async |change: fn(&mut OpenAiConfig)| {
+        let models = engine(server.base_url(), change).models().await.unwrap();
         models
             .into_iter()
             .map(|model| model.name)
@@ -100,7 +100,7 @@ async fn models_are_the_default_then_the_known_then_the_listed() {
     .await;
     assert_eq!(known, ["b", "k", "a"]);
 
-    let engine = engine(&server.base_url, |config| {
+    let engine = engine(server.base_url(), |config| {
         let mut images = ModelSettings::new("a");
         images.images = Some(true);
         let mut small = ModelSettings::new("s");
@@ -125,13 +125,13 @@ async fn models_are_the_default_then_the_known_then_the_listed() {
 
 #[tokio::test]
 async fn a_servers_first_model_serves_where_none_is_named() {
-    let nothing_named = |config: &mut ChatConfig| config.model = None;
-    let server = Server::start(vec![
+    let nothing_named = |config: &mut OpenAiConfig| config.model = None;
+    let server = LoopbackServer::start(vec![
         Answer::whole("200 OK", JSON, LIST),
         Answer::stream(&[STOP, DONE]),
     ])
     .await;
-    let first = engine(&server.base_url, nothing_named);
+    let first = engine(server.base_url(), nothing_named);
     round(&first).await.ends("");
     round(&first).await.ends("");
     let requests = server.requests();
@@ -145,17 +145,17 @@ async fn a_servers_first_model_serves_where_none_is_named() {
     }
 
     let empty = Answer::whole("200 OK", JSON, r#"{"data":[]}"#);
-    let server = Server::start(vec![empty]).await;
-    let heard = round(&engine(&server.base_url, nothing_named)).await;
+    let server = LoopbackServer::start(vec![empty]).await;
+    let heard = round(&engine(server.base_url(), nothing_named)).await;
     heard.fails("", ErrorKind::NotFound, false, &["no model"]);
 }
 
 #[tokio::test]
 async fn without_a_list_the_configured_models_are_all_there_is() {
-    let server = Server::start(vec![Answer::whole("500 Oh", &[], "broken")]).await;
-    let models = engine(&server.base_url, |_| ()).models().await.unwrap();
+    let server = LoopbackServer::start(vec![Answer::whole("500 Oh", &[], "broken")]).await;
+    let models = engine(server.base_url(), |_| ()).models().await.unwrap();
     assert_eq!(models, [ModelInfo::new("m")]);
-    let error = engine(&server.base_url, |config| config.model = None)
+    let error = engine(server.base_url(), |config| config.model = None)
         .models()
         .await
         .unwrap_err();

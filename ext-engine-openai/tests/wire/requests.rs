@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use haft_api::{EngineEvent, ErrorKind, InferenceEngine, ToolName, ToolSpec};
 
-use crate::server::{Answer, Server};
 use crate::{DONE, STOP, engine, request, round};
+use haft_testkit::loopback::{Answer, LoopbackServer};
 
 #[tokio::test]
 async fn a_request_carries_what_the_settings_say() {
-    let server = Server::start(vec![Answer::stream(&[STOP, DONE])]).await;
-    let url = format!("{}?api-version=1", server.base_url);
+    let server = LoopbackServer::start(vec![Answer::stream(&[STOP, DONE])]).await;
+    let url = format!("{}?api-version=1", server.base_url());
     let engine = engine(&url, |config| {
         config.api_key = Some("k3y".to_owned());
         config
@@ -38,20 +38,20 @@ async fn a_request_carries_what_the_settings_say() {
 
 #[tokio::test]
 async fn a_key_comes_from_the_variable_that_is_named_and_headers_win() {
-    let server = Server::start(vec![Answer::stream(&[STOP, DONE])]).await;
-    let from_env = engine(&server.base_url, |config| {
+    let server = LoopbackServer::start(vec![Answer::stream(&[STOP, DONE])]).await;
+    let from_env = engine(server.base_url(), |config| {
         // A variable that is there wherever tests run.
         config.api_key_env = Some("PATH".to_owned());
     });
     round(&from_env).await.ends("");
-    let own_header = engine(&server.base_url, |config| {
+    let own_header = engine(server.base_url(), |config| {
         config.api_key = Some("k3y".to_owned());
         config
             .headers
             .insert("Authorization".to_owned(), "Basic x".to_owned());
     });
     round(&own_header).await.ends("");
-    let keyless = engine(&server.base_url, |_| ());
+    let keyless = engine(server.base_url(), |_| ());
     round(&keyless).await.ends("");
     let heads: Vec<_> = server.requests().into_iter().map(|r| r.head).collect();
     let key = std::env::var("PATH").unwrap().to_lowercase();
@@ -63,7 +63,7 @@ async fn a_key_comes_from_the_variable_that_is_named_and_headers_win() {
     assert!(heads[1].contains("authorization: basic x\r\n") && !heads[1].contains("k3y"));
     assert!(!heads[2].contains("authorization"), "{}", heads[2]);
 
-    let missing = engine(&server.base_url, |config| {
+    let missing = engine(server.base_url(), |config| {
         config.api_key_env = Some("HAFT_TEST_NO_SUCH_VARIABLE".to_owned());
     });
     let heard = round(&missing).await;
@@ -83,8 +83,8 @@ async fn a_key_comes_from_the_variable_that_is_named_and_headers_win() {
 #[tokio::test]
 async fn tools_are_called_by_their_own_names() {
     let calls = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"fs_-read\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n";
-    let server = Server::start(vec![Answer::stream(&[calls, DONE])]).await;
-    let engine = engine(&server.base_url, |_| ());
+    let server = LoopbackServer::start(vec![Answer::stream(&[calls, DONE])]).await;
+    let engine = engine(server.base_url(), |_| ());
     let mut request = request();
     request.tools = Arc::from([ToolSpec::new(ToolName::new("fs.read").unwrap(), "reads")]);
     let mut stream = engine.stream_turn(request).await.unwrap();
@@ -101,15 +101,15 @@ async fn tools_are_called_by_their_own_names() {
 #[tokio::test]
 async fn a_server_that_wants_a_key_is_sent_none_where_none_is_set() {
     let refusal = Answer::whole("401 Unauthorized", &[], r#"{"detail":"who are you?"}"#);
-    let server = Server::start(vec![refusal]).await;
-    let heard = round(&engine(&server.base_url, |_| ())).await;
+    let server = LoopbackServer::start(vec![refusal]).await;
+    let heard = round(&engine(server.base_url(), |_| ())).await;
     heard.fails(
         "",
         ErrorKind::Denied,
         false,
         &["who are you?", "`api_key_env`"],
     );
-    let keyed = engine(&server.base_url, |config| {
+    let keyed = engine(server.base_url(), |config| {
         config.api_key = Some("k3y".to_owned());
     });
     let error = round(&keyed).await.error.unwrap().to_string();

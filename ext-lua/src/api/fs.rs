@@ -22,7 +22,7 @@ enum Target {
 
 fn target(host: &Host, script: &Script, path: &str, write: bool) -> Result<Target, String> {
     let call = host.scheduler.current().and_then(|task| task.call.clone());
-    let session = call.and_then(|call| call.workspace.clone());
+    let session = call.and_then(|call| call.workspace().cloned());
     match session {
         // What a grant names outside of the workspace is this machine's.
         Some(session) if !path.starts_with('/') || path.starts_with(session.workspace()) => {

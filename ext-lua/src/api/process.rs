@@ -391,12 +391,13 @@ impl Site {
         if let Some(call) = call {
             let number = host.next_process.get();
             host.next_process.set(number + 1);
-            if let Some(session) = &call.workspace {
-                let of = call.call_id.as_deref().unwrap_or("command");
+            if let Some(session) = call.workspace() {
+                let of = call.call().map_or("command", |call| call.id.as_str());
                 let id = ProcessId::new(format!("lua-{of}-{number}")).map_err(|e| e.to_string())?;
                 site.session = Some((Arc::clone(session), id));
             }
-            let left = call.turn_deadline.map(haft_api::Deadline::remaining);
+            let ends = call.context().and_then(|context| context.turn_deadline);
+            let left = ends.map(haft_api::Deadline::remaining);
             site.limit = haft_api::command_timeout(left, None);
         }
         Ok(site)

@@ -17,11 +17,12 @@ pub(super) fn add(
     haft: &Table,
 ) -> mlua::Result<()> {
     let (of, names) = (Rc::clone(script), Rc::clone(taken));
+    let marks = Rc::clone(&host.marks);
     haft.raw_set(
         "register_tool",
-        host.immediate(lua, move |lua, table: Table| {
+        host.immediate(lua, move |_, table: Table| {
             while_loading(&of, "register_tool")?;
-            load::add_tool(lua, &of, &names, &table)
+            load::add_tool(&marks, &of, &names, &table)
                 .map_err(|words| format!("register_tool: {words}"))
         })?,
     )?;

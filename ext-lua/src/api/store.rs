@@ -52,13 +52,14 @@ pub(super) fn add(
     let kept = Rc::new(RefCell::new(Kept::default()));
 
     let (of, all) = (Rc::clone(script), Rc::clone(&kept));
+    let marks = Rc::clone(&host.marks);
     state.raw_set(
         "get",
         host.immediate(lua, move |lua, key: String| {
             let mut kept = all.borrow_mut();
             read(&of, &mut kept)?;
             match kept.values.get(&key) {
-                Some(value) => json::decode(lua, value.get()),
+                Some(value) => json::decode(lua, &marks, value.get()),
                 None => Ok(Value::Nil),
             }
         })?,
@@ -75,19 +76,19 @@ pub(super) fn add(
     )?;
 
     let (of, all, limits) = (Rc::clone(script), kept, host.json_limits());
+    let marks = Rc::clone(&host.marks);
     state.raw_set(
         "set",
         host.awaiting(
             lua,
             "haft.state.set",
-            move |lua, (key, value): (String, Value)| {
+            move |_, (key, value): (String, Value)| {
                 let mut now = all.borrow_mut();
                 read(&of, &mut now)?;
                 let before = match value {
                     Value::Nil => now.values.remove(&key),
                     value => {
-                        let text = json::encode(lua, &value, &limits)?;
-                        let raw = haft_api::raw_json(text).map_err(|e| e.to_string())?;
+                        let raw = json::encode(&marks, &value, &limits)?;
                         now.values.insert(key.clone(), raw)
                     }
                 };

@@ -30,7 +30,10 @@ pub(super) fn add(
         host.awaiting(lua, "haft.sleep", |_, ms: f64| {
             let time = milliseconds(ms)?;
             Ok(async move {
-                tokio::time::sleep(time).await;
+                // No time at all lets others run, and waits for no clock.
+                if !time.is_zero() {
+                    tokio::time::sleep(time).await;
+                }
                 Ok(reply(()))
             })
         })?,
@@ -100,20 +103,21 @@ fn part(lua: &Lua, kind: &str, fields: &[(&str, Value)]) -> Result<Table, String
 fn json(lua: &Lua, host: &Rc<Host>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("null", Value::NULL)?;
-    let limits = host.json_limits();
+    let (limits, marks) = (host.json_limits(), Rc::clone(&host.marks));
     table.raw_set(
         "encode",
-        host.immediate(lua, move |lua, value: Value| {
-            json::encode(lua, &value, &limits)
+        host.immediate(lua, move |_, value: Value| {
+            json::encode(&marks, &value, &limits).map(|json| json.get().to_owned())
         })?,
     )?;
+    let marks = Rc::clone(&host.marks);
     table.raw_set(
         "decode",
-        host.immediate(lua, |lua, text: mlua::LuaString| {
+        host.immediate(lua, move |lua, text: mlua::LuaString| {
             let text = text
                 .to_str()
                 .map_err(|_| "the text isn't UTF-8".to_owned())?;
-            json::decode(lua, &text).map_err(|words| format!("not JSON: {words}"))
+            json::decode(lua, &marks, &text).map_err(|words| format!("not JSON: {words}"))
         })?,
     )?;
     let mark = host.marks.array.clone();

@@ -7,22 +7,22 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::Marks;
 
+/// How many elements a table is made with at once.
+const AT_ONCE: usize = 128;
+
 /// Reads a JSON text.
 ///
 /// # Errors
 /// The position and what is wrong there; what Lua's memory limit says.
-pub(crate) fn decode(lua: &Lua, text: &str) -> Result<Value, String> {
-    let marks = Marks::of(lua)?;
+pub(crate) fn decode(lua: &Lua, marks: &Marks, text: &str) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Seed { lua, marks: &marks }
-        .deserialize(&mut reader)
-        .map_err(|e| {
-            let text = e.to_string();
-            match text.strip_prefix("recursion limit exceeded") {
-                Some(at) => format!("nested deeper than {}{at}", super::DEPTH),
-                None => text,
-            }
-        })?;
+    let value = Seed { lua, marks }.deserialize(&mut reader).map_err(|e| {
+        let text = e.to_string();
+        match text.strip_prefix("recursion limit exceeded") {
+            Some(at) => format!("nested deeper than {}{at}", super::DEPTH),
+            None => text,
+        }
+    })?;
     reader.end().map_err(|e| e.to_string())?;
     Ok(value)
 }
@@ -80,25 +80,41 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let fails = A::Error::custom;
         let mut values = Vec::new();
-        while let Some(value) = from.next_element_seed(self)? {
+        while values.len() < AT_ONCE
+            && let Some(value) = from.next_element_seed(self)?
+        {
             values.push(value);
         }
-        let table = self
-            .lua
-            .create_sequence_from(values)
-            .map_err(A::Error::custom)?;
+        let mut length = values.len();
+        let table = self.lua.create_sequence_from(values).map_err(fails)?;
+        // A value that waits for its table is a burden on the collector.
+        while length >= AT_ONCE
+            && let Some(value) = from.next_element_seed(self)?
+        {
+            length += 1;
+            table.raw_set(length, value).map_err(fails)?;
+        }
         table
             .set_metatable(Some(self.marks.array.clone()))
-            .map_err(A::Error::custom)?;
+            .map_err(fails)?;
         Ok(Value::Table(table))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
-        let table = self.lua.create_table().map_err(A::Error::custom)?;
-        while let Some(key) = from.next_key_seed(self)? {
+        let fails = A::Error::custom;
+        let mut entries = Vec::new();
+        while entries.len() < AT_ONCE
+            && let Some(key) = from.next_key_seed(self)?
+        {
+            entries.push((key, from.next_value_seed(self)?));
+        }
+        let whole = entries.len() < AT_ONCE;
+        let table = self.lua.create_table_from(entries).map_err(fails)?;
+        while !whole && let Some(key) = from.next_key_seed(self)? {
             let value = from.next_value_seed(self)?;
-            table.raw_set(key, value).map_err(A::Error::custom)?;
+            table.raw_set(key, value).map_err(fails)?;
         }
         Ok(Value::Table(table))
     }

@@ -1,50 +1,81 @@
 //! Lua values to JSON text.
 
-use std::fmt::Write as _;
+use std::cell::{Cell, RefCell};
+use std::fmt::{Display, Write as _};
+use std::ops::Range;
 
-use mlua::{Lua, Table, Value};
+use mlua::{Table, Value};
+use serde::ser::{Error as _, Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde_json::value::RawValue;
 
 use super::{DEPTH, Limits, Marks};
+
+/// Lists up to this length are read in one go.
+const SHORT: usize = 16;
+const HOLES: &str = "is a list with holes; use haft.json.array(t, n) to fill them with null, or \
+                     haft.json.object(t) for an object with numbers as keys";
 
 /// Writes a value as JSON. Keys of objects are sorted, so equal tables are
 /// equal texts.
 ///
 /// # Errors
 /// Where in the value something stands that JSON can't say, and what.
-pub(crate) fn encode(lua: &Lua, value: &Value, limits: &Limits) -> Result<String, String> {
-    let mut writer = Writer {
-        marks: Marks::of(lua)?,
-        out: String::new(),
+pub(crate) fn encode(
+    marks: &Marks,
+    value: &Value,
+    limits: &Limits,
+) -> Result<Box<RawValue>, String> {
+    let writing = Writing {
+        marks,
+        left: Cell::new(limits.bytes),
         limit: limits.bytes,
-        open: Vec::new(),
-        path: Vec::new(),
+        open: RefCell::default(),
+        keys: RefCell::default(),
+        refusal: RefCell::default(),
     };
-    writer.value(value)?;
-    Ok(writer.out)
+    let node = Node {
+        value,
+        writing: &writing,
+    };
+    match serde_json::value::to_raw_value(&node) {
+        Ok(json) if json.get().len() > limits.bytes => Err(too_large(limits.bytes)),
+        Ok(json) => Ok(json),
+        Err(error) => Err(match writing.refusal.take() {
+            Some(refusal) => refusal.to_text(),
+            None => error.to_string(),
+        }),
+    }
+}
+
+fn too_large(limit: usize) -> String {
+    format!("larger than {limit} bytes as JSON")
+}
+
+/// What JSON can't say. The path to it is put together on the way out.
+struct Refusal {
+    what: String,
+    /// Whether the place matters.
+    placed: bool,
+    /// Innermost first.
+    path: Vec<Step>,
 }
 
 enum Step {
     Key(String),
-    Index(i64),
+    Index(usize),
 }
 
-struct Writer {
-    marks: Marks,
-    out: String,
-    limit: usize,
-    /// The tables that are being written, outermost first.
-    open: Vec<usize>,
-    path: Vec<Step>,
-}
-
-impl Writer {
-    fn refuse<T>(&self, what: impl std::fmt::Display) -> Result<T, String> {
+impl Refusal {
+    fn to_text(&self) -> String {
+        if !self.placed {
+            return self.what.clone();
+        }
         let mut text = String::from("not JSON: ");
         if self.path.is_empty() {
             text.push_str("the value");
         } else {
             text.push('`');
-            for (index, step) in self.path.iter().take(12).enumerate() {
+            for (index, step) in self.path.iter().rev().take(12).enumerate() {
                 match step {
                     Step::Key(key) if index == 0 => text.push_str(key),
                     Step::Key(key) => write!(text, ".{key}").unwrap_or_default(),
@@ -56,85 +87,199 @@ impl Writer {
             }
             text.push('`');
         }
-        write!(text, " {what}").unwrap_or_default();
-        Err(text)
+        write!(text, " {}", self.what).unwrap_or_default();
+        text
+    }
+}
+
+/// What all nodes of a value share.
+struct Writing<'m> {
+    marks: &'m Marks,
+    /// About how many bytes may still be written.
+    left: Cell<usize>,
+    limit: usize,
+    /// The tables that are being written, outermost first.
+    open: RefCell<Vec<usize>>,
+    /// The keys of the objects that are being written, one after the other.
+    keys: RefCell<Vec<u8>>,
+    refusal: RefCell<Option<Refusal>>,
+}
+
+impl Writing<'_> {
+    fn refuse<E: serde::ser::Error>(&self, what: impl Display) -> E {
+        self.keep(what.to_string(), true)
     }
 
-    fn value(&mut self, value: &Value) -> Result<(), String> {
-        match value {
-            Value::Nil => self.out.push_str("null"),
-            Value::Boolean(true) => self.out.push_str("true"),
-            Value::Boolean(false) => self.out.push_str("false"),
-            Value::Integer(number) => write!(self.out, "{number}").unwrap_or_default(),
-            Value::Number(number) if number.is_finite() => {
-                let text = serde_json::to_string(number).unwrap_or_default();
-                self.out.push_str(&text);
+    /// A refusal that has no place.
+    fn refuse_all<E: serde::ser::Error>(&self, what: impl Display) -> E {
+        self.keep(what.to_string(), false)
+    }
+
+    fn keep<E: serde::ser::Error>(&self, what: String, placed: bool) -> E {
+        *self.refusal.borrow_mut() = Some(Refusal {
+            what,
+            placed,
+            path: Vec::new(),
+        });
+        E::custom("refused")
+    }
+
+    fn within<E>(&self, step: impl FnOnce() -> Step, error: E) -> E {
+        if let Some(refusal) = self.refusal.borrow_mut().as_mut() {
+            refusal.path.push(step());
+        }
+        error
+    }
+
+    fn spend<E: serde::ser::Error>(&self, bytes: usize) -> Result<(), E> {
+        match self.left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
             }
+            None => Err(self.refuse_all(too_large(self.limit))),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Node<'v, 'w> {
+    value: &'v Value,
+    writing: &'w Writing<'w>,
+}
+
+/// What a table is to JSON.
+enum Shape {
+    /// A list whose elements are at hand.
+    Read(Vec<Value>),
+    /// A list of this length.
+    List(usize),
+    /// An object: where each key is among the writer's, and its value.
+    Object(Vec<(Range<usize>, Value)>),
+}
+
+impl Serialize for Node<'_, '_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let writing = self.writing;
+        writing.spend(1)?;
+        match self.value {
+            Value::Nil => to.serialize_unit(),
+            Value::Boolean(value) => to.serialize_bool(*value),
+            Value::Integer(number) => to.serialize_i64(*number),
+            Value::Number(number) if number.is_finite() => to.serialize_f64(*number),
             Value::Number(number) => {
-                return self.refuse(format_args!("is {number}, which JSON can't say"));
+                Err(writing.refuse(format_args!("is {number}, which JSON can't say")))
             }
             Value::String(text) => {
                 let bytes = text.as_bytes();
+                writing.spend(bytes.len())?;
                 match std::str::from_utf8(&bytes) {
-                    Ok(text) => self.string(text),
-                    Err(e) => {
-                        return self.refuse(format_args!(
-                            "is a string that isn't UTF-8 (at byte {}); use haft.base64.encode",
-                            e.valid_up_to() + 1
-                        ));
-                    }
+                    Ok(text) => to.serialize_str(text),
+                    Err(e) => Err(writing.refuse(format_args!(
+                        "is a string that isn't UTF-8 (at byte {}); use haft.base64.encode",
+                        e.valid_up_to() + 1
+                    ))),
                 }
             }
-            Value::LightUserData(light) if light.0.is_null() => self.out.push_str("null"),
-            Value::Table(table) => self.table(table)?,
-            other => return self.refuse(format_args!("is a {}", other.type_name())),
+            Value::LightUserData(light) if light.0.is_null() => to.serialize_unit(),
+            Value::Table(table) => self.table(table, to),
+            other => Err(writing.refuse(format_args!("is a {}", other.type_name()))),
         }
-        if self.out.len() > self.limit {
-            return Err(format!("larger than {} bytes as JSON", self.limit));
-        }
-        Ok(())
     }
+}
 
-    fn string(&mut self, text: &str) {
-        // Printing to memory can't fail, and a string always has a JSON form.
-        let quoted = serde_json::to_string(text).unwrap_or_default();
-        self.out.push_str(&quoted);
-    }
-
-    fn table(&mut self, table: &Table) -> Result<(), String> {
+impl Node<'_, '_> {
+    fn table<S: Serializer>(&self, table: &Table, to: S) -> Result<S::Ok, S::Error> {
+        let writing = self.writing;
         let pointer = table.to_pointer() as usize;
-        if self.open.contains(&pointer) {
-            return self.refuse("is a cycle: it contains itself");
+        if writing.open.borrow().contains(&pointer) {
+            return Err(writing.refuse("is a cycle: it contains itself"));
         }
-        if self.open.len() >= DEPTH {
-            return Err(format!("not JSON: nested deeper than {DEPTH}"));
+        if writing.open.borrow().len() >= DEPTH {
+            return Err(writing.refuse_all(format_args!("not JSON: nested deeper than {DEPTH}")));
         }
-        self.open.push(pointer);
-        let mark = table.metatable().map(|mark| mark.to_pointer());
-        let length = table.raw_len();
-        let outcome = if mark == Some(self.marks.object.to_pointer()) {
-            self.object(table, true)
-        } else if mark == Some(self.marks.array.to_pointer())
-            || (length > 0 && self.is_sequence(table, length)?)
-        {
-            self.array(table, length, mark.is_some())
-        } else {
-            self.object(table, false)
+        writing.open.borrow_mut().push(pointer);
+        let keys = writing.keys.borrow().len();
+        let written = match self.shape(table)? {
+            Shape::Read(values) => {
+                let mut list = to.serialize_seq(Some(values.len()))?;
+                for (index, value) in values.iter().enumerate() {
+                    self.element(&mut list, index + 1, value)?;
+                }
+                list.end()
+            }
+            Shape::List(length) => {
+                let mut list = to.serialize_seq(Some(length))?;
+                for at in 1..=length {
+                    let value: Value = table.raw_get(at).map_err(S::Error::custom)?;
+                    if value.is_nil() {
+                        return Err(writing.refuse(HOLES));
+                    }
+                    self.element(&mut list, at, &value)?;
+                }
+                list.end()
+            }
+            Shape::Object(entries) => {
+                let mut object = to.serialize_map(Some(entries.len()))?;
+                for (key, value) in &entries {
+                    writing.spend(key.len())?;
+                    {
+                        let keys = writing.keys.borrow();
+                        // Checked when the entries were gathered.
+                        let key = std::str::from_utf8(&keys[key.clone()]).unwrap_or_default();
+                        object.serialize_key(key)?;
+                    }
+                    let node = Node { value, ..*self };
+                    object.serialize_value(&node).map_err(|e| {
+                        let keys = writing.keys.borrow();
+                        let key = String::from_utf8_lossy(&keys[key.clone()]).into_owned();
+                        writing.within(|| Step::Key(key), e)
+                    })?;
+                }
+                object.end()
+            }
         };
-        self.open.pop();
-        outcome
+        writing.keys.borrow_mut().truncate(keys);
+        writing.open.borrow_mut().pop();
+        written
+    }
+
+    fn element<L: serde::ser::SerializeSeq>(
+        &self,
+        list: &mut L,
+        at: usize,
+        value: &Value,
+    ) -> Result<(), L::Error> {
+        list.serialize_element(&Node { value, ..*self })
+            .map_err(|e| self.writing.within(|| Step::Index(at), e))
+    }
+
+    fn shape<E: serde::ser::Error>(&self, table: &Table) -> Result<Shape, E> {
+        let marks = self.writing.marks;
+        let mark = table.metatable().map(|mark| mark.to_pointer());
+        if mark == Some(marks.object.to_pointer()) {
+            return self.object(table, true);
+        }
+        let length = table.raw_len();
+        let list = match length {
+            0 => table.is_empty().then(|| Shape::Read(Vec::new())),
+            1..=SHORT => short(table, length).map_err(E::custom)?,
+            _ => self
+                .is_sequence(table, length)?
+                .then_some(Shape::List(length)),
+        };
+        let is_array = mark == Some(marks.array.to_pointer());
+        match list {
+            Some(list) if is_array || length > 0 => Ok(list),
+            None if is_array => Err(self.writing.refuse("is an array with holes or other keys")),
+            _ => self.object(table, false),
+        }
     }
 
     /// Whether nothing comes after the last index: then there is nothing else.
-    fn is_sequence(&self, table: &Table, length: usize) -> Result<bool, String> {
-        if length == 0 {
-            return Ok(table.is_empty());
-        }
-        let after: Value = self
-            .marks
-            .next
-            .call((table, length))
-            .map_err(|e| e.to_string())?;
+    fn is_sequence<E: serde::ser::Error>(&self, table: &Table, length: usize) -> Result<bool, E> {
+        let next = &self.writing.marks.next;
+        let after: Value = next.call((table, length)).map_err(E::custom)?;
         if after.is_nil() {
             return Ok(true);
         }
@@ -147,92 +292,81 @@ impl Writer {
                 whole &= matches!(key, Value::Integer(at) if at >= 1);
                 Ok(())
             })
-            .map_err(|e| e.to_string())?;
+            .map_err(E::custom)?;
         Ok(whole && entries == length)
     }
 
-    fn array(&mut self, table: &Table, length: usize, marked: bool) -> Result<(), String> {
-        const HOLES: &str = "is a list with holes; use haft.json.array(t, n) to fill them with \
-                             null, or haft.json.object(t) for an object with numbers as keys";
-        if marked && !self.is_sequence(table, length)? {
-            return self.refuse("is an array with holes or other keys");
-        }
-        self.out.push('[');
-        for at in 1..=length {
-            if at > 1 {
-                self.out.push(',');
-            }
-            let value: Value = table.raw_get(at).map_err(|e| e.to_string())?;
-            match value {
-                Value::Integer(number) => write!(self.out, "{number}").unwrap_or_default(),
-                Value::Nil => return self.refuse(HOLES),
-                value => {
-                    self.path
-                        .push(Step::Index(i64::try_from(at).unwrap_or(i64::MAX)));
-                    self.value(&value)?;
-                    self.path.pop();
-                }
-            }
-        }
-        self.out.push(']');
-        Ok(())
-    }
-
-    fn object(&mut self, table: &Table, marked: bool) -> Result<(), String> {
-        let mut entries: Vec<(String, Value)> = Vec::new();
+    /// The entries, sorted by their keys, which lie at the end of the writer's.
+    fn object<E: serde::ser::Error>(&self, table: &Table, marked: bool) -> Result<Shape, E> {
+        let writing = self.writing;
+        let mut entries: Vec<(Range<usize>, Value)> = Vec::with_capacity(8);
         let mut strange: Option<String> = None;
         let mut integers = 0_usize;
+        let mut keys = writing.keys.borrow_mut();
         table
             .for_each::<Value, Value>(|key, value| {
+                let start = keys.len();
                 match &key {
-                    Value::String(text) => match text.to_str() {
-                        Ok(text) => entries.push(((*text).to_owned(), value)),
-                        Err(_) => {
+                    Value::String(text) => {
+                        let bytes = text.as_bytes();
+                        if std::str::from_utf8(&bytes).is_err() {
                             strange.get_or_insert_with(|| "has a key that isn't UTF-8".to_owned());
                         }
-                    },
+                        keys.extend_from_slice(&bytes);
+                    }
                     Value::Integer(number) => {
                         integers += 1;
-                        entries.push((number.to_string(), value));
+                        keys.extend_from_slice(number.to_string().as_bytes());
                     }
                     other => {
                         let name = other.type_name();
                         strange.get_or_insert_with(|| format!("has a key that is a {name}"));
                     }
                 }
+                entries.push((start..keys.len(), value));
                 Ok(())
             })
-            .map_err(|e| e.to_string())?;
+            .map_err(E::custom)?;
         if let Some(strange) = strange {
-            return self.refuse(strange);
+            return Err(writing.refuse(strange));
         }
         if integers > 0 && !marked {
-            return self.refuse(if integers == entries.len() {
-                "is a list with holes; use haft.json.array(t, n) to fill them with null, or \
-                 haft.json.object(t) for an object with numbers as keys"
+            return Err(writing.refuse(if integers == entries.len() {
+                HOLES
             } else {
                 "has numbers and strings as keys; use haft.json.object(t) to write both as strings"
-            });
+            }));
         }
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
-        if let Some(twice) = entries.windows(2).find(|two| two[0].0 == two[1].0) {
-            let key = twice[0].0.clone();
-            return self.refuse(format_args!(
-                "has the key {key} as a number and as a string"
-            ));
-        }
-        self.out.push('{');
-        for (index, (key, value)) in entries.into_iter().enumerate() {
-            if index > 0 {
-                self.out.push(',');
+        entries.sort_unstable_by(|a, b| keys[a.0.clone()].cmp(&keys[b.0.clone()]));
+        if integers > 0 {
+            let twice =
+                |two: &&[(Range<usize>, Value)]| keys[two[0].0.clone()] == keys[two[1].0.clone()];
+            if let Some(twice) = entries.windows(2).find(twice) {
+                let key = String::from_utf8_lossy(&keys[twice[0].0.clone()]);
+                return Err(writing.refuse(format_args!(
+                    "has the key {key} as a number and as a string"
+                )));
             }
-            self.string(&key);
-            self.out.push(':');
-            self.path.push(Step::Key(key));
-            self.value(&value)?;
-            self.path.pop();
         }
-        self.out.push('}');
-        Ok(())
+        Ok(Shape::Object(entries))
     }
+}
+
+/// The elements of a short list, if the table is one.
+fn short(table: &Table, length: usize) -> mlua::Result<Option<Shape>> {
+    let mut values = vec![Value::Nil; length];
+    let (mut entries, mut whole) = (0, true);
+    table.for_each::<Value, Value>(|key, value| {
+        entries += 1;
+        let place = match key {
+            Value::Integer(at) => usize::try_from(at).ok().and_then(|at| at.checked_sub(1)),
+            _ => None,
+        };
+        match place.and_then(|at| values.get_mut(at)) {
+            Some(place) => *place = value,
+            None => whole = false,
+        }
+        Ok(())
+    })?;
+    Ok((whole && entries == length).then_some(Shape::Read(values)))
 }

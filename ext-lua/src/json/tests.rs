@@ -1,14 +1,48 @@
 use mlua::{Lua, Value};
 
-use super::{Limits, Marks, decode, encode};
+use super::{Limits, Marks};
 
 fn state() -> Lua {
     let lua = Lua::new();
     let marks = Marks::install(&lua).unwrap();
-    lua.globals().set("ARRAY", marks.array).unwrap();
-    lua.globals().set("OBJECT", marks.object).unwrap();
+    lua.globals().set("ARRAY", &marks.array).unwrap();
+    lua.globals().set("OBJECT", &marks.object).unwrap();
     lua.globals().set("null", Value::NULL).unwrap();
     lua
+}
+
+fn decode(lua: &Lua, text: &str) -> Result<Value, String> {
+    let marks = Marks::of(lua)?;
+    super::decode(lua, &marks, text)
+}
+
+fn encode(lua: &Lua, value: &Value, limits: &Limits) -> Result<String, String> {
+    let marks = Marks::of(lua)?;
+    super::encode(&marks, value, limits).map(|json| json.get().to_owned())
+}
+
+#[test]
+fn large_tables_keep_every_element() {
+    let lua = state();
+    let numbers: Vec<_> = (0..1000).map(|n| n.to_string()).collect();
+    let array = format!("[{}]", numbers.join(","));
+    let mut keys: Vec<_> = numbers.iter().map(|n| format!("\"k{n}\":{n}")).collect();
+    keys.sort();
+    let object = format!("{{{}}}", keys.join(","));
+    for n in [0, 1, 127, 128, 129, 256, 1000] {
+        let some = format!("[{}]", numbers[..n].join(","));
+        let value = decode(&lua, &some).unwrap();
+        assert_eq!(encode(&lua, &value, &Limits::default()).unwrap(), some);
+    }
+    for text in [array, object] {
+        let value = decode(&lua, &text).unwrap();
+        let again = encode(&lua, &value, &Limits::default()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&again).unwrap(),
+            value
+        );
+    }
 }
 
 #[test]

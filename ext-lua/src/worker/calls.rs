@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use haft_api::{BatchCall, BatchOutcomes, CallId, Error, ErrorKind, Result, ToolOutput};
-use mlua::{IntoLuaMulti as _, Lua, MultiValue, Value};
+use mlua::{IntoLua as _, Value};
 use tokio::sync::oneshot;
 
-use super::{Actor, Batch, CommandCall};
+use super::{Actor, Batch};
 use crate::call::{CallFacts, Context};
 use crate::failure::Failure;
-use crate::scheduler::NewTask;
-use crate::script::Script;
+use crate::scheduler::{Given, NewTask, OnEnd};
+use crate::script::{Handler, Script};
 use crate::{json, result};
 
 impl Actor {
@@ -25,9 +25,10 @@ impl Actor {
             over: batch.over,
             done: RefCell::new(Some(batch.done)),
         });
+        let on_end = self.on_end(&open);
         for (number, call) in batch.calls {
             let id = call.call.id.clone();
-            if let Err(outcome) = self.start(number, call, &open) {
+            if let Err(outcome) = self.start(number, call, &on_end) {
                 open.fill(&id, outcome);
             }
         }
@@ -37,7 +38,7 @@ impl Actor {
         self: &Rc<Self>,
         number: u64,
         BatchCall { call, context }: BatchCall,
-        batch: &Rc<OpenBatch>,
+        on_end: &OnEnd,
     ) -> std::result::Result<(), Result<ToolOutput>> {
         let fails = |failure: &Failure| Err(Ok(failure.output(&call.name)));
         let found = self.find_tool(&call.name);
@@ -50,7 +51,11 @@ impl Actor {
             let words = format!("the arguments are no JSON object: {}", call.arguments.get());
             return fails(&Failure::error(words));
         };
-        let arguments = match json::decode(&self.lua, arguments) {
+        let scheduler = &self.host.scheduler;
+        let decoded = scheduler.charged(&self.lua, &script, || {
+            json::decode(&self.lua, &self.host.marks, arguments)
+        });
+        let arguments = match decoded {
             Ok(arguments) => arguments,
             Err(words) => {
                 return fails(&Failure::error(format!(
@@ -63,58 +68,50 @@ impl Actor {
             Some(deadline) => now + deadline.remaining(),
             None => now + self.host.settings.limits.call(),
         };
-        let facts = Rc::new(CallFacts {
-            call_id: Some(call.id.as_str().to_owned()),
-            tool: call.name.clone(),
-            thread: Some(context.thread.as_str().to_owned()),
-            turn: Some(context.turn.as_str().to_owned()),
-            deadline: context.deadline,
-            turn_deadline: context.turn_deadline,
-            output: Arc::clone(&context.output),
-            workspace: context.workspace().ok().map(Arc::clone),
-            ended: Cell::new(false),
-        });
-        let (actor, batch) = (Rc::downgrade(self), Rc::clone(batch));
-        let (id, name, ended) = (call.id.clone(), call.name.clone(), Rc::clone(&facts));
-        let limits = self.host.json_limits();
-        let on_end = Box::new(
-            move |lua: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                let outcome = outcome.and_then(|values| {
-                    result::output(lua, &values, &limits).map_err(Failure::error)
-                });
-                let output = outcome.unwrap_or_else(|failure| failure.output(&name));
-                batch.fill(&id, Ok(output));
-            },
-        );
-        let arguments = (arguments, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
+        let facts = Rc::new(CallFacts::of_tool(call, context));
+        let context = match handler.takes_context {
+            true => Context(Rc::clone(&facts)).into_lua(&self.lua),
+            false => Ok(Value::Nil),
+        };
+        let spawned = context.and_then(|context| {
+            scheduler.spawn(
                 &self.lua,
                 NewTask {
-                    what: format!("the tool `{}`", call.name),
+                    id: Some(number),
+                    what: handler.what,
                     script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
+                    call: Some(Rc::clone(&facts)),
+                    function: handler.function,
+                    arguments: Given::Call(arguments, context),
                     deadline: Some(deadline),
-                    on_end,
+                    on_end: Rc::clone(on_end),
                 },
             )
         });
         match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-                Ok(())
-            }
-            Err(error) => fails(&Failure::from_error(&error)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Ok(Failure::from_error(&error).output(facts.name()))),
         }
     }
 
-    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, mlua::Function)> {
+    /// What becomes of the batch's calls.
+    fn on_end(&self, batch: &Rc<OpenBatch>) -> OnEnd {
+        let (batch, limits) = (Rc::clone(batch), self.host.json_limits());
+        let marks = Rc::clone(&self.host.marks);
+        Rc::new(move |task, outcome| {
+            let Some(facts) = &task.call else { return };
+            facts.ended.set(true);
+            let outcome = outcome.and_then(|values| {
+                result::output(&marks, &values, &limits).map_err(Failure::error)
+            });
+            let output = outcome.unwrap_or_else(|failure| failure.output(facts.name()));
+            if let Some(call) = facts.call() {
+                batch.fill(&call.id, Ok(output));
+            }
+        })
+    }
+
+    fn find_tool(&self, name: &str) -> Option<(Rc<Script>, Handler)> {
         if self
             .host
             .settings
@@ -129,75 +126,6 @@ impl Actor {
             let tool = tools.iter().find(|tool| tool.spec.name == *name)?;
             Some((Rc::clone(script), tool.handler.clone()))
         })
-    }
-
-    pub(super) fn command(self: &Rc<Self>, call: CommandCall) {
-        let found = self.host.scripts.borrow().iter().find_map(|script| {
-            let commands = script.commands.borrow();
-            let command = commands.iter().find(|command| command.name == call.name)?;
-            Some((Rc::clone(script), command.handler.clone()))
-        });
-        let Some((script, handler)) = found else {
-            let words = format!("no Lua extension has the command `{}`", call.name);
-            call.done.send(Err(Failure::error(words))).ok();
-            return;
-        };
-        let facts = Rc::new(CallFacts {
-            call_id: None,
-            tool: call.name.clone(),
-            thread: call.facts.thread,
-            turn: None,
-            deadline: None,
-            turn_deadline: None,
-            output: Arc::new(haft_api::NoOutput),
-            workspace: None,
-            ended: Cell::new(false),
-        });
-        let (number, actor, done) = (call.number, Rc::downgrade(self), call.done);
-        let done = Rc::new(RefCell::new(Some(done)));
-        let finish = Rc::clone(&done);
-        let ended = Rc::clone(&facts);
-        let on_end = Box::new(
-            move |_: &Lua, outcome: std::result::Result<MultiValue, Failure>| {
-                ended.ended.set(true);
-                if let Some(actor) = actor.upgrade() {
-                    actor.calls.borrow_mut().remove(&number);
-                }
-                let outcome = outcome.map(|values| match values.front() {
-                    None | Some(Value::Nil) => None,
-                    Some(value) => value.to_string().ok(),
-                });
-                if let Some(done) = finish.borrow_mut().take() {
-                    done.send(outcome).ok();
-                }
-            },
-        );
-        let text = call.text;
-        let arguments = (text, Context(Rc::clone(&facts))).into_lua_multi(&self.lua);
-        let spawned = arguments.and_then(|arguments| {
-            self.host.scheduler.spawn(
-                &self.lua,
-                NewTask {
-                    what: format!("the command `{}`", call.name),
-                    script,
-                    call: Some(facts),
-                    function: handler,
-                    arguments,
-                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
-                    on_end,
-                },
-            )
-        });
-        match spawned {
-            Ok(task) => {
-                self.calls.borrow_mut().insert(number, task);
-            }
-            Err(error) => {
-                if let Some(done) = done.borrow_mut().take() {
-                    done.send(Err(Failure::from_error(&error))).ok();
-                }
-            }
-        }
     }
 }
 

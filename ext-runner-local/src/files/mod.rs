@@ -51,6 +51,12 @@ impl Files {
         })
     }
 
+    /// The workspace's path, without links.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn workspace_path(&self) -> std::path::PathBuf {
+        self.roots.workspace().real().to_owned()
+    }
+
     /// The workspace's number in its file system, where it has one.
     pub(crate) fn workspace_inode(&self) -> Option<u64> {
         #[cfg(unix)]

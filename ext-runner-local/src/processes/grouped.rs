@@ -16,12 +16,18 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
+use super::pump::Streams;
 use super::tree::{Command, Started, Tree, TreeEvent, TreeStatus};
 
 /// How long what a command leaves behind has to end by itself.
 const SETTLE: Duration = Duration::from_millis(100);
 /// How long leftovers have between the polite signal and the final one.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(100);
+
+/// Between two looks at who is left after a final signal.
+const KILL_PAUSE: Duration = Duration::from_millis(5);
+/// How long is tried to kill what doesn't die at once.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The variable that marks a command's offspring.
 const MARK: &str = "HAFT_PROCESS";
@@ -64,10 +70,23 @@ impl Group {
         let group = self.clone();
         let finish = move || {
             std::thread::sleep(group.inner.grace);
-            group.signal(Signal::KILL);
+            group.kill_all();
         };
         if std::thread::Builder::new().spawn(finish).is_err() {
             self.signal(Signal::KILL);
+        }
+    }
+
+    /// Kills until nobody is left: whoever was in the middle of starting another
+    /// when the signal came may have left it behind.
+    fn kill_all(&self) {
+        let start = std::time::Instant::now();
+        loop {
+            self.signal(Signal::KILL);
+            std::thread::sleep(KILL_PAUSE);
+            if self.leftovers().is_empty() || start.elapsed() > KILL_PATIENCE {
+                return;
+            }
         }
     }
 
@@ -137,7 +156,7 @@ pub(crate) fn start(command: Command) -> io::Result<Started> {
         .env_clear()
         .envs(command.env.iter().map(|(name, value)| (name, value)))
         .env(MARK, OsString::from(&value))
-        .current_dir(command.cwd.path())
+        .current_dir(command.cwd.held_path())
         .process_group(0)
         .stdin(command.stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
@@ -165,8 +184,7 @@ pub(crate) fn start(command: Command) -> io::Result<Started> {
     Ok(Started {
         tree: Tree::Grouped(group),
         events,
-        stdout,
-        stderr,
+        streams: Streams::two(stdout, stderr),
     })
 }
 
@@ -185,7 +203,10 @@ async fn watch(group: Group, mut child: Child, detach: bool, events: UnboundedSe
         if !detach {
             group.signal(Signal::TERM);
             if !group.wait_empty(LEFTOVER_GRACE).await {
-                group.signal(Signal::KILL);
+                let killing = group.clone();
+                // Fails only where the runtime is going down; whoever holds the
+                // group ends it then.
+                let _ = tokio::task::spawn_blocking(move || killing.kill_all()).await;
             }
         }
     }
@@ -194,7 +215,12 @@ async fn watch(group: Group, mut child: Child, detach: bool, events: UnboundedSe
         (_, Some(signal)) => TreeStatus::Signal(signal),
         (code, None) => TreeStatus::Code(code.unwrap_or(-1)),
     };
-    let _ = events.send(TreeEvent::Exited { status, leftovers });
+    let _ = events.send(TreeEvent::Exited {
+        status,
+        #[cfg(target_os = "linux")]
+        met: Default::default(),
+        leftovers,
+    });
     let mut pause = Duration::from_millis(100);
     while !events.is_closed() && !group.leftovers().is_empty() {
         tokio::time::sleep(pause).await;

@@ -2,15 +2,20 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+#[cfg(target_os = "linux")]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft_api::{Error, ErrorKind, ProcessId, ProcessSpec, Result};
-use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 
 mod grouped;
+mod input;
+#[cfg(target_os = "linux")]
+pub(crate) mod keeper;
+#[cfg(target_os = "linux")]
+mod notes;
 mod output;
 mod process;
 mod pump;
@@ -18,10 +23,18 @@ mod pump;
 mod supervised;
 #[cfg(target_os = "linux")]
 pub(crate) mod table;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tree;
 
+use crate::config::Limits;
 use crate::environment::{self, Variable};
+#[cfg(target_os = "linux")]
+use crate::sandbox::{Achieved, Profile};
 use crate::session::closed;
+use input::Input;
+#[cfg(target_os = "linux")]
+use keeper::Keeper;
 use process::{Cause, Process};
 use pump::{Pipes, Pump};
 pub(crate) use tree::StartFolder;
@@ -34,18 +47,35 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct Launcher {
     pub(crate) env: Vec<Variable>,
-    /// The supervisor's program, if there is one.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub(crate) supervisor: Option<PathBuf>,
+    pub(crate) care: Care,
+    pub(crate) limits: Limits,
     pub(crate) output_bytes: usize,
     pub(crate) max_processes: usize,
     pub(crate) grace: Duration,
+}
+
+/// Who looks after a session's processes.
+#[derive(Debug, Clone)]
+pub(crate) enum Care {
+    /// A keeper, with what its first trial achieved: less won't do.
+    #[cfg(target_os = "linux")]
+    Kept {
+        program: PathBuf,
+        profile: Box<Profile>,
+        promised: Box<Achieved>,
+    },
+    /// This process, by their group.
+    Grouped,
+    /// Nobody: they aren't to run, for this reason.
+    Refused(String),
 }
 
 /// All processes of one session. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct Processes {
     launcher: Launcher,
+    #[cfg(target_os = "linux")]
+    keeper: tokio::sync::Mutex<Option<Arc<Keeper>>>,
     known: Mutex<Known>,
     /// How many pumps run.
     live: watch::Sender<usize>,
@@ -63,6 +93,8 @@ impl Processes {
     pub(crate) fn new(launcher: Launcher) -> Self {
         Self {
             launcher,
+            #[cfg(target_os = "linux")]
+            keeper: tokio::sync::Mutex::default(),
             known: Mutex::default(),
             live: watch::Sender::new(0),
         }
@@ -87,17 +119,18 @@ impl Processes {
     /// released.
     pub(crate) async fn start(&self, spec: ProcessSpec, cwd: StartFolder) -> Result<()> {
         check(&spec)?;
+        if let Care::Refused(reason) = &self.launcher.care {
+            return Err(Error::new(ErrorKind::Unavailable, reason.clone())
+                .permanent()
+                .context("process", &spec.id));
+        }
         let id = spec.id.clone();
         let fail = |e: std::io::Error| start_error(e, &spec.argv).context("process", &id);
-        let (input, stdin) = match spec.stdin {
-            true => input_pipe().map(|(ours, theirs)| (Some(ours), Some(theirs))),
-            false => Ok((None, None)),
-        }
-        .map_err(fail)?;
+        let ends = self.ends(&spec)?;
         let process = Arc::new(Process::new(
             spec.id.clone(),
             spec.detach,
-            input,
+            ends.input,
             self.launcher.output_bytes,
         ));
         self.enter(Arc::clone(&process))?;
@@ -110,21 +143,24 @@ impl Processes {
             argv: spec.argv.iter().map(OsString::from).collect(),
             env: self.variables(&spec.env),
             cwd,
-            stdin,
+            stdin: ends.stdin,
+            #[cfg(target_os = "linux")]
+            terminal: ends.terminal,
             detach: spec.detach,
             grace_ms: u32::try_from(self.launcher.grace.as_millis()).unwrap_or(u32::MAX),
         };
         let Started {
             tree,
             events,
-            stdout,
-            stderr,
-        } = self.start_tree(command).map_err(fail)?;
+            streams,
+        } = self.start_tree(command).await.map_err(fail)?;
         process.started(tree);
         let pump = Pump {
             process: Arc::clone(&process),
             events,
-            pipes: Pipes::new(stdout, stderr),
+            pipes: Pipes::new(streams),
+            limits: self.launcher.limits,
+            notes: Vec::new(),
             timeout: spec.timeout_ms.map(Duration::from_millis),
             grace: self.launcher.grace,
         };
@@ -143,15 +179,61 @@ impl Processes {
         Ok(())
     }
 
-    fn start_tree(&self, command: Command) -> std::io::Result<Started> {
-        #[cfg(target_os = "linux")]
-        if let Some(program) = &self.launcher.supervisor {
-            return supervised::start(program, command).map_err(|e| {
-                let message = format!("the supervisor {} can't be started: {e}", program.display());
-                std::io::Error::other(message)
-            });
+    /// What input and output of a process begin and end with.
+    fn ends(&self, spec: &ProcessSpec) -> Result<Ends> {
+        let fail = |e| start_error(e, &spec.argv).context("process", &spec.id);
+        if spec.pty {
+            #[cfg(target_os = "linux")]
+            if matches!(self.launcher.care, Care::Kept { .. }) {
+                let size = spec.pty_size.unwrap_or_default();
+                return Ends::terminal(size).map_err(fail);
+            }
+            let message = "this runner does not support pseudo terminals";
+            return Err(Error::new(ErrorKind::Unsupported, message).context("process", &spec.id));
         }
-        grouped::start(command)
+        match spec.stdin {
+            true => Ends::pipe().map_err(fail),
+            false => Ok(Ends::default()),
+        }
+    }
+
+    async fn start_tree(&self, command: Command) -> std::io::Result<Started> {
+        match &self.launcher.care {
+            #[cfg(target_os = "linux")]
+            Care::Kept {
+                program,
+                profile,
+                promised,
+            } => {
+                let keeper = self.keeper(program, profile, promised).await?;
+                supervised::start(&keeper, command).await
+            }
+            Care::Grouped => grouped::start(command),
+            Care::Refused(reason) => Err(std::io::Error::other(reason.clone())),
+        }
+    }
+
+    /// The session's keeper: the one that is there, or a new one.
+    #[cfg(target_os = "linux")]
+    async fn keeper(
+        &self,
+        program: &std::path::Path,
+        profile: &Profile,
+        promised: &Achieved,
+    ) -> std::io::Result<Arc<Keeper>> {
+        let mut known = self.keeper.lock().await;
+        if let Some(keeper) = known.as_ref().filter(|keeper| keeper.is_there()) {
+            return Ok(Arc::clone(keeper));
+        }
+        let (keeper, achieved) = Keeper::begin(program.to_owned(), profile.fresh()).await?;
+        if !achieved.holds(promised) {
+            return Err(std::io::Error::other(format!(
+                "commands can't be confined as they were before: {achieved}"
+            )));
+        }
+        let keeper = Arc::new(keeper);
+        *known = Some(Arc::clone(&keeper));
+        Ok(keeper)
     }
 
     fn enter(&self, process: Arc<Process>) -> Result<()> {
@@ -225,14 +307,20 @@ impl Processes {
         let mut live = self.live.subscribe();
         self.end_all();
         let over = live.wait_for(|&live| live == 0);
-        match tokio::time::timeout(CLOSE_PATIENCE, over).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::new(
-                ErrorKind::Timeout,
-                "some of the session's processes can't be killed",
-            )
-            .context("processes", *self.live.borrow())),
+        let over = tokio::time::timeout(CLOSE_PATIENCE, over).await.is_ok();
+        #[cfg(target_os = "linux")]
+        if let Some(keeper) = self.keeper.lock().await.take().and_then(Arc::into_inner) {
+            // It takes the temporary folder with it.
+            let _ = tokio::time::timeout(CLOSE_PATIENCE, keeper.finish()).await;
         }
+        if over {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Timeout,
+            "some of the session's processes can't be killed",
+        )
+        .context("processes", *self.live.borrow()))
     }
 }
 
@@ -273,23 +361,40 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-fn input_pipe() -> std::io::Result<(pipe::Sender, std::os::fd::OwnedFd)> {
-    let (reader, writer) = std::io::pipe()?;
-    let sender = pipe::Sender::from_owned_fd(writer.into())?;
-    Ok((sender, reader.into()))
+/// Both ends of a process's input, and its terminal.
+#[derive(Debug, Default)]
+struct Ends {
+    input: Option<Input>,
+    stdin: Option<std::os::fd::OwnedFd>,
+    #[cfg(target_os = "linux")]
+    terminal: Option<terminal::Terminal>,
+}
+
+impl Ends {
+    fn pipe() -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        Ok(Self {
+            input: Some(Input::pipe(writer.into())?),
+            stdin: Some(reader.into()),
+            ..Self::default()
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn terminal(size: haft_api::PtySize) -> std::io::Result<Self> {
+        let terminal = terminal::Terminal::open(size)?;
+        Ok(Self {
+            input: Some(Input::terminal(terminal.ours.try_clone()?)?),
+            terminal: Some(terminal),
+            ..Self::default()
+        })
+    }
 }
 
 fn check(spec: &ProcessSpec) -> Result<()> {
     let refuse = |message: &str| {
         Err(Error::new(ErrorKind::InvalidInput, message).context("process", &spec.id))
     };
-    if spec.pty {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "this runner does not support pseudo terminals",
-        )
-        .context("process", &spec.id));
-    }
     match spec.argv.first() {
         None => return refuse("there is no program to start: argv is empty"),
         Some(program) if program.is_empty() => return refuse("the program's name is empty"),

@@ -5,11 +5,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft_api::{Ending, Error, ErrorKind, ProcessId, ProcessRead, Result, Signal};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::input::Input;
 use super::output::Output;
 use super::tree::{Tree, TreeStatus, number};
 
@@ -32,7 +31,9 @@ pub(crate) struct Process {
     pub(crate) told_to_end: Notify,
     tree: OnceLock<Tree>,
     cause: AtomicU8,
-    stdin: tokio::sync::Mutex<Option<pipe::Sender>>,
+    stdin: tokio::sync::Mutex<Option<Input>>,
+    #[cfg(target_os = "linux")]
+    terminal: Option<std::os::fd::OwnedFd>,
     over: Notify,
 }
 
@@ -60,7 +61,7 @@ impl Process {
     pub(crate) fn new(
         id: ProcessId,
         detach: bool,
-        stdin: Option<pipe::Sender>,
+        stdin: Option<Input>,
         output_bytes: usize,
     ) -> Self {
         Self {
@@ -80,6 +81,11 @@ impl Process {
             told_to_end: Notify::new(),
             tree: OnceLock::new(),
             cause: AtomicU8::new(0),
+            #[cfg(target_os = "linux")]
+            terminal: stdin
+                .as_ref()
+                .and_then(Input::as_terminal)
+                .and_then(|terminal| terminal.try_clone().ok()),
             stdin: tokio::sync::Mutex::new(stdin),
             over: Notify::new(),
         }
@@ -240,7 +246,13 @@ impl Process {
         let over = self.over.notified();
         let mut stdin = self.stdin.lock().await;
         let Some(bytes) = bytes else {
-            *stdin = None;
+            if let Some(input) = stdin.take() {
+                tokio::select! {
+                    // Nobody may be there to take notice.
+                    _ = input.finish() => {}
+                    () = over => {}
+                }
+            }
             return Ok(());
         };
         let not_read = || {
@@ -254,7 +266,7 @@ impl Process {
         if self.has_ended() {
             return Err(not_read());
         }
-        let Some(pipe) = stdin.as_mut() else {
+        let Some(input) = stdin.as_mut() else {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 "the process's standard input is closed; ask for it when starting the process",
@@ -263,7 +275,7 @@ impl Process {
             .context("process", &self.id));
         };
         let written = tokio::select! {
-            written = pipe.write_all(&bytes) => written,
+            written = input.write(&bytes) => written,
             // Somebody it started may hold the other end open for ever.
             () = over => return Err(not_read()),
         };
@@ -271,5 +283,19 @@ impl Process {
             *stdin = None;
             not_read().source(e)
         })
+    }
+
+    /// Gives its terminal another size.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn resize(&self, size: haft_api::PtySize) -> Result<()> {
+        let refuse = |kind, message: &str| Error::new(kind, message).context("process", &self.id);
+        let Some(terminal) = &self.terminal else {
+            return Err(refuse(
+                ErrorKind::InvalidInput,
+                "the process has no terminal; ask for one when starting it",
+            ));
+        };
+        super::terminal::resize(terminal, size)
+            .map_err(|e| refuse(ErrorKind::Unavailable, "the terminal is gone").source(e))
     }
 }

@@ -1,6 +1,7 @@
 //! Moves a process's output into its store, and notes its end.
 
 use std::future::poll_fn;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use haft_api::OutputChannel;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::process::{Cause, Process};
 use super::tree::TreeEvent;
+use crate::config::Limits;
 
 /// Most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -35,6 +36,10 @@ pub(crate) struct Pump {
     pub(crate) pipes: Pipes,
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) limits: Limits,
+    /// What is to be said at the end of the output.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Pump {
@@ -61,6 +66,9 @@ impl Pump {
         if ended {
             self.drain().await;
         }
+        for note in std::mem::take(&mut self.notes) {
+            self.process.push(OutputChannel::Stderr, note.into());
+        }
         self.process.closed();
         self.discard().await;
     }
@@ -73,7 +81,14 @@ impl Pump {
         loop {
             tokio::select! {
                 event = self.events.recv() => match event {
-                    Some(TreeEvent::Exited { status, leftovers }) => {
+                    Some(TreeEvent::Exited {
+                        status,
+                        #[cfg(target_os = "linux")]
+                        met,
+                        leftovers,
+                    }) => {
+                        #[cfg(target_os = "linux")]
+                        self.notes.extend(super::notes::of_limits(met, &self.limits));
                         self.process.ended(status, leftovers);
                         return true;
                     }
@@ -159,6 +174,34 @@ impl Drop for EndOnDrop {
     }
 }
 
+/// Where a command's output comes from.
+pub(crate) struct Streams([Option<(OutputChannel, Box<dyn AsyncRead + Send + Unpin>)>; 2]);
+
+impl Streams {
+    /// Two pipes.
+    pub(crate) fn two(
+        stdout: impl AsyncRead + AsFd + Send + Unpin + 'static,
+        stderr: impl AsyncRead + AsFd + Send + Unpin + 'static,
+    ) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            // Whoever has many pipes already may be refused: then it is slower.
+            let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
+            let _ = rustix::pipe::fcntl_setpipe_size(&stderr, PIPE_BYTES);
+        }
+        Self([
+            Some((OutputChannel::Stdout, Box::new(stdout))),
+            Some((OutputChannel::Stderr, Box::new(stderr))),
+        ])
+    }
+
+    /// A terminal, which has but one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn one(terminal: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        Self([Some((OutputChannel::Stdout, Box::new(terminal))), None])
+    }
+}
+
 /// Both output pipes.
 pub(crate) struct Pipes {
     open: [Option<(OutputChannel, Box<dyn AsyncRead + Send + Unpin>)>; 2],
@@ -169,18 +212,9 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    pub(crate) fn new(stdout: ChildStdout, stderr: ChildStderr) -> Self {
-        #[cfg(target_os = "linux")]
-        {
-            // Whoever has many pipes already may be refused: then it is slower.
-            let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_BYTES);
-            let _ = rustix::pipe::fcntl_setpipe_size(&stderr, PIPE_BYTES);
-        }
+    pub(crate) fn new(streams: Streams) -> Self {
         Self {
-            open: [
-                Some((OutputChannel::Stdout, Box::new(stdout))),
-                Some((OutputChannel::Stderr, Box::new(stderr))),
-            ],
+            open: streams.0,
             buffer: vec![0; READ_BYTES].into(),
             first: 0,
             received: 0,

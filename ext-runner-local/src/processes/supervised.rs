@@ -1,21 +1,21 @@
 //! A tree under a supervisor of its own; see [`crate::supervisor`].
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
-use std::process::Stdio;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::Signal;
 use rustix::net::{SendFlags, Shutdown};
 use tokio::net::UnixStream;
-use tokio::process::Child;
+use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-use super::table;
+use super::keeper::Keeper;
+use super::pump::Streams;
+use super::terminal::Terminal;
 use super::tree::{Command, Started, Tree, TreeEvent, TreeStatus, number};
-use crate::supervisor::{ARGUMENT, Launch, Report, Status, send_launch};
+use crate::supervisor::{Launch, Report, Status, send_launch};
 
 /// How long a supervisor has to say that the command runs.
 const START_PATIENCE: Duration = Duration::from_secs(20);
@@ -40,85 +40,81 @@ impl Supervision {
     }
 }
 
-/// Starts a supervisor and has it start the command.
+/// Has a session's keeper start a supervisor, and that one the command.
 ///
 /// # Errors
-/// If the supervisor itself can't be started.
-pub(crate) fn start(program: &Path, command: Command) -> io::Result<Started> {
+/// If the keeper can't be reached.
+pub(crate) async fn start(keeper: &Keeper, command: Command) -> io::Result<Started> {
     let launch = Launch {
         argv: command.argv,
         env: command.env,
         detach: command.detach,
         grace_ms: command.grace_ms,
+        cwd: command.cwd.path,
+        terminal: command.terminal.is_some(),
     };
     let encoded = launch.encode();
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-    let mut supervisor = tokio::process::Command::new(program);
-    supervisor
-        .arg0("haft-supervisor")
-        .arg(ARGUMENT)
-        .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| name == "LD_LIBRARY_PATH"))
-        .current_dir(command.cwd.path())
-        .stdin(OwnedFd::from(theirs))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = supervisor.spawn()?;
-    drop(supervisor);
-    let closed = || io::Error::other("a pipe of the supervisor is missing");
-    let stdout = child.stdout.take().ok_or_else(closed)?;
-    let stderr = child.stderr.take().ok_or_else(closed)?;
-    let stdin = command.stdin.as_ref().map(|stdin| stdin.as_fd());
-    match send_launch(&ours, &encoded, stdin) {
-        // It is gone already: whoever watches it finds out why.
+    let (streams, theirs_out, theirs_err, stdin) = match command.terminal {
+        Some(Terminal { ours, theirs }) => {
+            // Reading and writing share one waiting mode.
+            rustix::io::ioctl_fionbio(&ours, true)?;
+            let streams = Streams::one(pipe::Receiver::from_owned_fd_unchecked(ours)?);
+            (
+                streams,
+                theirs.try_clone()?,
+                theirs.try_clone()?,
+                Some(theirs),
+            )
+        }
+        None => {
+            let (out_reader, out_writer) = io::pipe()?;
+            let (err_reader, err_writer) = io::pipe()?;
+            let streams = Streams::two(
+                pipe::Receiver::from_owned_fd(out_reader.into())?,
+                pipe::Receiver::from_owned_fd(err_reader.into())?,
+            );
+            (streams, out_writer.into(), err_writer.into(), command.stdin)
+        }
+    };
+    keeper
+        .start(theirs.as_fd(), theirs_out.as_fd(), theirs_err.as_fd())
+        .await?;
+    drop((theirs, theirs_out, theirs_err));
+    match send_launch(&ours, &encoded, stdin.as_ref().map(|stdin| stdin.as_fd())) {
+        // It is gone already: whoever watches it finds out.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
         outcome => outcome?,
     }
+    drop(stdin);
     ours.set_nonblocking(true)?;
     let control = Arc::new(UnixStream::from_std(ours)?);
     let (sender, events) = mpsc::unbounded_channel();
-    tokio::spawn(watch(Arc::clone(&control), encoded, child, sender));
+    tokio::spawn(watch(Arc::clone(&control), encoded, sender));
     Ok(Started {
         tree: Tree::Supervised(Supervision { control }),
         events,
-        stdout,
-        stderr,
+        streams,
     })
 }
 
-/// Follows a supervisor to its end. Nobody may listen any more: it is reaped
-/// all the same.
-async fn watch(
-    control: Arc<UnixStream>,
-    launch: Vec<u8>,
-    mut child: Child,
-    events: UnboundedSender<TreeEvent>,
-) {
-    let session = child.id();
+/// Follows a supervisor to its end. Nobody may listen any more.
+async fn watch(control: Arc<UnixStream>, launch: Vec<u8>, events: UnboundedSender<TreeEvent>) {
     let mut progress = Progress::default();
     let heard = async {
         send(&control, &launch).await?;
         progress.follow(&control, &events).await
     };
-    let outcome = heard.await;
-    if !progress.started && !progress.over {
-        // Whatever it is, it isn't a supervisor.
-        let _ = child.start_kill();
-    }
-    let status = child.wait().await;
+    let ended = match heard.await {
+        Ok(()) => "it died".to_owned(),
+        Err(e) => e.to_string(),
+    };
     if progress.over {
         return;
     }
-    if let Some(session) = session {
-        kill_session(session);
-    }
-    let ended = match (outcome, status) {
-        (Err(e), _) | (_, Err(e)) => e.to_string(),
-        (_, Ok(status)) => status.to_string(),
-    };
     let _ = events.send(match progress.started {
         false => TreeEvent::Failed(io::Error::other(format!(
-            "the supervisor gave no answer ({ended}); is it a program that calls supervise_if_asked?"
+            "the command's supervisor gave no answer ({ended})"
         ))),
         true => TreeEvent::Lost {
             reason: format!("the command's supervisor was lost ({ended})"),
@@ -188,8 +184,10 @@ fn event(report: Report) -> TreeEvent {
         Report::Exited {
             status,
             out_of_memory,
+            met,
             leftovers,
         } => TreeEvent::Exited {
+            met,
             status: match status {
                 _ if out_of_memory => TreeStatus::OutOfMemory,
                 Status::Code(code) => TreeStatus::Code(code),
@@ -197,15 +195,5 @@ fn event(report: Report) -> TreeEvent {
             },
             leftovers,
         },
-    }
-}
-
-/// When a supervisor was killed from within: what is left of its session is
-/// known by the session's number. What made a session of its own escapes.
-fn kill_session(session: u32) {
-    for entry in table::snapshot() {
-        if entry.session == session {
-            entry.signal(rustix::process::Signal::KILL);
-        }
     }
 }

@@ -6,12 +6,16 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use haft_api::Signal;
-use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::mpsc;
 
 use super::grouped::Group;
+use super::pump::Streams;
 #[cfg(target_os = "linux")]
 use super::supervised::Supervision;
+#[cfg(target_os = "linux")]
+use super::terminal::Terminal;
+#[cfg(target_os = "linux")]
+use crate::supervisor::Met;
 
 /// What to start.
 pub(crate) struct Command {
@@ -19,6 +23,9 @@ pub(crate) struct Command {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: StartFolder,
     pub(crate) stdin: Option<OwnedFd>,
+    /// Instead of pipes.
+    #[cfg(target_os = "linux")]
+    pub(crate) terminal: Option<Terminal>,
     pub(crate) detach: bool,
     pub(crate) grace_ms: u32,
 }
@@ -31,7 +38,7 @@ pub(crate) struct StartFolder {
 
 impl StartFolder {
     /// A path that leads there, for as long as `self` lives.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub(crate) fn held_path(&self) -> PathBuf {
         if cfg!(target_os = "linux") {
             use std::os::fd::AsRawFd as _;
             PathBuf::from(format!("/proc/self/fd/{}", self.dir.as_raw_fd()))
@@ -52,6 +59,9 @@ pub(crate) enum TreeEvent {
     /// The command has ended, and its leftovers were seen to.
     Exited {
         status: TreeStatus,
+        /// Limits that were met meanwhile.
+        #[cfg(target_os = "linux")]
+        met: Met,
         leftovers: Vec<u32>,
     },
     /// It can't be known how the command ended. The last event.
@@ -71,8 +81,7 @@ pub(crate) enum TreeStatus {
 pub(crate) struct Started {
     pub(crate) tree: Tree,
     pub(crate) events: mpsc::UnboundedReceiver<TreeEvent>,
-    pub(crate) stdout: ChildStdout,
-    pub(crate) stderr: ChildStderr,
+    pub(crate) streams: Streams,
 }
 
 /// A hold on a tree. All methods return at once, and may be called anywhere.

@@ -2,47 +2,67 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use rustix::fs::{Access, access};
 
 use super::wire::Launch;
+use crate::sandbox::Confinement;
 
-/// Starts the command in a process group of its own. Standard output and error
-/// are this process's own; they are let go of afterwards, so that the host sees
-/// their end when the command's last heir closes them.
-pub(super) fn start(launch: &Launch, stdin: Option<OwnedFd>) -> io::Result<u32> {
+/// Starts the command, confined, in a process group of its own; on a terminal,
+/// as the leader of a session whose terminal that is.
+pub(super) fn start(
+    launch: &Launch,
+    stdin: Option<OwnedFd>,
+    (stdout, stderr): (OwnedFd, OwnedFd),
+    confinement: &Arc<Confinement>,
+) -> io::Result<u32> {
     let (program, arguments) = launch
         .argv
         .split_first()
         .ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(find(program, &launch.env));
+    if !launch.env.iter().any(|(name, _)| name == "TMPDIR") {
+        command.env("TMPDIR", confinement.temp());
+    }
     command
         .arg0(program)
         .args(arguments)
-        .env_clear()
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
-        .process_group(0)
-        .stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+        .current_dir(&launch.cwd)
+        .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
+        .stdout(stdout)
+        .stderr(stderr);
+    let terminal = launch.terminal;
+    if !terminal {
+        command.process_group(0);
+    }
+    let confinement = Arc::clone(confinement);
+    let prepare = move || {
+        if terminal {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(io::stdin())?;
+        }
+        confinement.enter()
+    };
+    // SAFETY: this process has a single thread (see `fork`), so the child that
+    // runs this may do whatever its parent may.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(prepare);
+    }
     let child = command.spawn()?;
-    let null = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
-    rustix::stdio::dup2_stdout(null.as_fd())?;
-    rustix::stdio::dup2_stderr(null.as_fd())?;
-    // The command's folder may be removed while its leftovers are watched.
-    std::env::set_current_dir("/")?;
     Ok(child.id())
 }
 
-/// Where a program without a path stands, by the command's own `PATH`. Given a
-/// path the library starts it in the cheaper of its two ways. What isn't found
-/// is left to it, and to the error it makes of that.
+/// Where a program without a path stands, by the command's own `PATH`. A folder
+/// that can't be looked into holds none. What isn't found is left to the library,
+/// and to the error it makes of that.
 fn find(program: &OsStr, env: &[(OsString, OsString)]) -> PathBuf {
     let named = Path::new(program);
     if program.as_bytes().contains(&b'/') {

@@ -1,18 +1,22 @@
-//! The process between the host and a command, which sees to it that nothing
-//! the command started outlives it.
+//! The processes between the host and a session's commands, which confine them,
+//! and see to it that nothing a command started outlives it.
 //!
-//! The host starts its own program again with a private first argument. That
-//! process makes itself the *subreaper* of what it starts: whatever loses its
-//! parent, by a double fork or `setsid`, becomes its child, not init's. So "no
-//! children" means "nothing left", and killing until there are none is final.
-//! The host holds one end of a socket, the supervisor the other: when the host
-//! dies, however, the kernel closes that end, and the supervisor ends all. (The
+//! The host starts its own program again, once a session, with a private first
+//! argument. That process, the *keeper*, shuts itself in as far as the machine
+//! allows (see `sandbox`), and then forks a *supervisor* for each command. That
+//! one makes itself the *subreaper* of what it starts: whatever loses its parent,
+//! by a double fork or `setsid`, becomes its child, not init's. So "no children"
+//! means "nothing left", and killing until there are none is final. The host
+//! holds one end of a socket, the supervisor the other: when the host dies,
+//! however, the kernel closes that end, and the supervisor ends all. (The
 //! kernel's parent-death signal would follow the host's *thread* that started the
-//! supervisor, and runtimes let threads come and go.)
-//!
-//! This is also where a command can be confined further before it starts: the
-//! supervisor is single-threaded and has nothing to lose at that point.
+//! supervisor, and runtimes let threads come and go.) Whatever a supervisor that
+//! was itself killed leaves behind falls to the keeper, and is killed there.
 
+#[cfg(target_os = "linux")]
+mod fork;
+#[cfg(target_os = "linux")]
+mod keeper;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
@@ -21,7 +25,9 @@ mod watch;
 mod wire;
 
 #[cfg(target_os = "linux")]
-pub(crate) use wire::{Launch, Report, Status, send_launch};
+pub(crate) use fork::{Fork, fork};
+#[cfg(target_os = "linux")]
+pub(crate) use wire::{Launch, Met, Report, Status, send_descriptors, send_launch};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,12 +39,12 @@ pub(crate) const ARGUMENT: &str = "__haft-supervise";
 /// setting: it can only ever become true.
 static ANSWERS: AtomicBool = AtomicBool::new(false);
 
-/// Becomes a supervisor, and never returns, if the program was started as one;
+/// Becomes the keeper of a session's commands, and never returns, if the program was started as one;
 /// otherwise returns at once.
 ///
 /// Call it first thing in `main`, before a runtime or any thread is started.
 /// Having been called, it lets [`LocalRunner`](crate::LocalRunner) start this
-/// very program again as the supervisor of its commands. A program that never
+/// very program again to look after its commands. A program that never
 /// calls it is never started again; see
 /// [`LocalConfig::supervisor`](crate::LocalConfig::supervisor).
 ///
@@ -53,7 +59,7 @@ pub fn supervise_if_asked() {
         .nth(1)
         .is_some_and(|argument| argument == ARGUMENT)
     {
-        std::process::exit(watch::supervise());
+        std::process::exit(keeper::keep());
     }
 }
 

@@ -1,7 +1,6 @@
 //! The supervisor's life.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus, getpid, wait};
 
-use super::wire::{Report, Status, receive_launch};
+use super::wire::{Descriptors, Met, Report, Status, receive_launch};
 use crate::processes::table;
+use crate::sandbox::{Cgroups, Confinement, Usage};
 
 /// How long what a command leaves behind has to end by itself, as the rest of a
 /// pipeline does within a moment.
@@ -23,28 +23,28 @@ const KILL_WAIT: Duration = Duration::from_secs(1);
 
 /// Runs as a supervisor to the end of the command and of all it started.
 /// Returns the exit code.
-pub(super) fn supervise() -> i32 {
-    match prepare() {
-        Ok(code) => code,
-        Err(e) => {
-            // Standard error is still the host's pipe, or somebody's terminal.
-            let _ = writeln!(io::stderr(), "haft supervisor: {e}");
-            2
-        }
-    }
+pub(super) fn supervise(
+    descriptors: Descriptors,
+    confinement: &Arc<Confinement>,
+    cgroups: &Cgroups,
+) -> i32 {
+    // The host sees its end of the socket close, and says that it was lost.
+    prepare(descriptors, confinement, cgroups).unwrap_or(2)
 }
 
-fn prepare() -> io::Result<i32> {
-    let stdin = io::stdin();
-    let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(&stdin, 3)?);
-    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
+fn prepare(
+    descriptors: Descriptors,
+    confinement: &Arc<Confinement>,
+    cgroups: &Cgroups,
+) -> io::Result<i32> {
+    let control = UnixStream::from(descriptors.control);
+    let output = (descriptors.stdout, descriptors.stderr);
     rustix::process::set_child_subreaper(Some(getpid()))?;
-    // No terminal to ask questions on, and out of reach of its Ctrl-C. Fails
-    // only where the process leads a group already, which does as well.
     let _ = rustix::process::setsid();
     rustix::thread::set_name(c"haft-supervisor")?;
     let (launch, input) = receive_launch(&control)?;
-    let main = match super::launch::start(&launch, input) {
+    let before = cgroups.usage();
+    let main = match super::launch::start(&launch, input, output, confinement) {
         Ok(pid) => pid,
         Err(e) => {
             let errno = e.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
@@ -56,6 +56,7 @@ fn prepare() -> io::Result<i32> {
     let supervisor = Supervisor {
         main,
         detach: launch.detach,
+        before,
         // Not before the start, which it would hold up.
         oom_kills: oom_kills(),
         ending: Arc::new(AtomicBool::new(false)),
@@ -64,7 +65,7 @@ fn prepare() -> io::Result<i32> {
     let orders = control.try_clone()?;
     let grace = Duration::from_millis(launch.grace_ms.into());
     std::thread::Builder::new().spawn(move || obey(orders, &ending, grace))?;
-    supervisor.watch(&control);
+    supervisor.watch(&control, cgroups);
     Ok(0)
 }
 
@@ -112,6 +113,8 @@ fn signal_all(signal: Signal) {
 struct Supervisor {
     main: u32,
     detach: bool,
+    /// What the session's control groups had counted at the start.
+    before: Usage,
     /// How often the system had run out of memory at the start.
     oom_kills: Option<u64>,
     /// Whether the host said, or showed by its death, that all is to end.
@@ -119,7 +122,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn watch(&self, control: &UnixStream) {
+    fn watch(&self, control: &UnixStream, cgroups: &Cgroups) {
         let status = self.wait_for_main();
         let mut leftovers = Vec::new();
         if !reap_for(SETTLE) {
@@ -129,12 +132,14 @@ impl Supervisor {
             }
         }
         let killed = status == Status::Signal(Signal::KILL.as_raw());
-        let out_of_memory = killed && oom_kills() > self.oom_kills;
+        let met = self.met(status, cgroups);
+        let out_of_memory = killed && (met.memory || oom_kills() > self.oom_kills);
         report(
             control,
             &Report::Exited {
                 status,
                 out_of_memory,
+                met,
                 leftovers,
             },
         );
@@ -145,6 +150,22 @@ impl Supervisor {
         while !reap_for(Duration::from_millis(100)) {
             // What could not be killed within the wait may be by now.
             signal_all(Signal::KILL);
+        }
+    }
+
+    /// Which limits were met. A shell passes on as its exit code that a signal
+    /// ended what it ran.
+    fn met(&self, status: Status, cgroups: &Cgroups) -> Met {
+        let now = cgroups.usage();
+        let by = |signal: Signal| {
+            let number = signal.as_raw();
+            status == Status::Signal(number) || status == Status::Code(128 + number)
+        };
+        Met {
+            cpu: by(Signal::XCPU),
+            memory: now.oom_kills > self.before.oom_kills,
+            processes: now.refused_processes > self.before.refused_processes,
+            file_size: by(Signal::XFSZ),
         }
     }
 

@@ -1,6 +1,8 @@
-//! What host and supervisor say to each other, over a stream socket.
+//! What host, keeper and supervisor say to each other, over stream sockets.
 //!
-//! Host to supervisor: one [`Launch`], then one byte for each signal to send
+//! Host to keeper: a profile as JSON, which is answered, then one byte with
+//! three descriptors for each command: the socket of its supervisor, and where
+//! its output goes. Host to supervisor: one [`Launch`], then one byte for each signal to send
 //! on. The end of the stream means: end everything. Supervisor to host:
 //! [`Report`]s. Lengths and numbers are little-endian `u32`.
 
@@ -9,13 +11,14 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-const MAGIC: [u8; 4] = *b"HAF1";
+const MAGIC: [u8; 4] = *b"HAF2";
 
 /// What to start, and how to treat it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +28,18 @@ pub(crate) struct Launch {
     /// Whether what the command leaves behind may live on.
     pub(crate) detach: bool,
     pub(crate) grace_ms: u32,
+    /// The folder to start in; absolute.
+    pub(crate) cwd: PathBuf,
+    /// Whether standard input is a terminal that is to be the command's own.
+    pub(crate) terminal: bool,
 }
 
 impl Launch {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![u8::from(self.detach)];
         put_u32(&mut bytes, self.grace_ms);
+        bytes.push(u8::from(self.terminal));
+        put_bytes(&mut bytes, self.cwd.as_os_str().as_bytes());
         put_u32(&mut bytes, self.argv.len() as u32);
         for argument in &self.argv {
             put_bytes(&mut bytes, argument.as_bytes());
@@ -47,6 +56,8 @@ impl Launch {
         let mut rest = bytes;
         let detach = take_u8(&mut rest)? != 0;
         let grace_ms = take_u32(&mut rest)?;
+        let terminal = take_u8(&mut rest)? != 0;
+        let cwd = take_text(&mut rest)?.into();
         let arguments = take_u32(&mut rest)?;
         let argv = (0..arguments)
             .map(|_| take_text(&mut rest))
@@ -60,7 +71,61 @@ impl Launch {
             env,
             detach,
             grace_ms,
+            cwd,
+            terminal,
         })
+    }
+}
+
+/// What a supervisor is started with.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    pub(crate) control: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Sends a keeper the descriptors of a new supervisor.
+pub(crate) fn send_descriptors(socket: impl AsFd, sent: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut attached = SendAncillaryBuffer::new(&mut space);
+    if !attached.push(SendAncillaryMessage::ScmRights(&sent)) {
+        return Err(io::Error::other("no room for descriptors in the message"));
+    }
+    let byte = [IoSlice::new(b"s")];
+    sendmsg(socket, &byte, &mut attached, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives what [`send_descriptors`] sent; `None` at the end.
+pub(crate) fn receive_descriptors(socket: impl AsFd) -> io::Result<Option<Descriptors>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut attached = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut attached,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = attached.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<_>>(),
+        _ => Vec::new(),
+    });
+    let (control, stdout, stderr) = (descriptors.next(), descriptors.next(), descriptors.next());
+    match (control, stdout, stderr) {
+        (Some(control), Some(stdout), Some(stderr)) => Ok(Some(Descriptors {
+            control,
+            stdout,
+            stderr,
+        })),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "descriptors are missing",
+        )),
     }
 }
 
@@ -152,9 +217,39 @@ pub(crate) enum Report {
         status: Status,
         /// The system ran out of memory meanwhile, and killed somebody.
         out_of_memory: bool,
+        /// Limits that were met meanwhile.
+        met: Met,
         /// What outlived it: killed, or alive if that was allowed.
         leftovers: Vec<u32>,
     },
+}
+
+/// Limits that a command has met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    pub(crate) cpu: bool,
+    pub(crate) memory: bool,
+    pub(crate) processes: bool,
+    pub(crate) file_size: bool,
+}
+
+impl Met {
+    fn bits(self) -> u8 {
+        [self.cpu, self.memory, self.processes, self.file_size]
+            .into_iter()
+            .rev()
+            .fold(0, |bits, met| bits << 1 | u8::from(met))
+    }
+
+    fn from_bits(bits: u8) -> Self {
+        let bit = |number: u8| bits & (1 << number) != 0;
+        Self {
+            cpu: bit(0),
+            memory: bit(1),
+            processes: bit(2),
+            file_size: bit(3),
+        }
+    }
 }
 
 impl Report {
@@ -172,6 +267,7 @@ impl Report {
             Self::Exited {
                 status,
                 out_of_memory,
+                met,
                 leftovers,
             } => {
                 body.push(3);
@@ -182,6 +278,7 @@ impl Report {
                 body.push(kind);
                 put_u32(&mut body, number.cast_unsigned());
                 body.push(u8::from(*out_of_memory));
+                body.push(met.bits());
                 put_u32(&mut body, leftovers.len() as u32);
                 for pid in leftovers {
                     put_u32(&mut body, *pid);
@@ -225,10 +322,12 @@ impl Report {
                     _ => return None,
                 };
                 let out_of_memory = take_u8(rest)? != 0;
+                let met = Met::from_bits(take_u8(rest)?);
                 let count = take_u32(rest)?;
                 Self::Exited {
                     status,
                     out_of_memory,
+                    met,
                     leftovers: (0..count).map(|_| take_u32(rest)).collect::<Option<_>>()?,
                 }
             }
@@ -284,6 +383,8 @@ mod tests {
             env: vec![("A".into(), "".into()), ("B".into(), "c d".into())],
             detach: true,
             grace_ms: 200,
+            cwd: "/work".into(),
+            terminal: true,
         };
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (reader, _writer) = io::pipe().unwrap();
@@ -304,10 +405,10 @@ mod tests {
             assert!(receive_launch(&theirs).is_err(), "{bytes:?}");
         };
         check(b"");
-        check(b"HAF1");
+        check(b"HAF2");
         check(b"GET / HTTP/1.1\r\n\r\n");
-        check(b"HAF1\x02\0\0\0\0\0");
-        check(b"HAF1\x09\0\0\0\0\0\0\0\0\xff\xff\xff\xff");
+        check(b"HAF2\x02\0\0\0\0\0");
+        check(b"HAF2\x09\0\0\0\0\0\0\0\0\xff\xff\xff\xff");
     }
 
     #[test]
@@ -318,11 +419,21 @@ mod tests {
             Report::Exited {
                 status: Status::Signal(9),
                 out_of_memory: true,
+                met: Met {
+                    cpu: true,
+                    processes: true,
+                    ..Met::default()
+                },
                 leftovers: vec![1, 70_000],
             },
             Report::Exited {
                 status: Status::Code(-1),
                 out_of_memory: false,
+                met: Met {
+                    memory: true,
+                    file_size: true,
+                    ..Met::default()
+                },
                 leftovers: Vec::new(),
             },
         ];

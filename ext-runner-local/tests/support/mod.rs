@@ -1,22 +1,27 @@
 //! What the behaviour tests share: a session over a folder of its own.
 #![allow(dead_code, unreachable_pub)]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use haft_api::{
-    Binding, CommandOutcome, CommandRequest, Destination, DestinationId, ExtensionId,
+    Binding, CommandOutcome, CommandRequest, Destination, DestinationId, ExtensionId, Isolation,
     OutputChannel, OutputSink, ProcessId, RemoteRunnerProvider, RemoteRunnerSession,
     RemoteRunnerSessionExt as _, Result, raw_json,
 };
-use haft_ext_runner_local::{LocalConfig, LocalRunner};
+use haft_ext_runner_local::{LocalConfig, LocalRunner, Sandbox};
 
 /// How commands are looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By the supervisor.
+    /// By the supervisor, confined by namespaces and filters.
+    Confined,
+    /// By the supervisor, confined by filters alone.
+    Filtered,
+    /// By the supervisor, not confined.
     Supervised,
     /// By their process group.
     Grouped,
@@ -35,10 +40,35 @@ pub struct Place {
 
 pub fn config(mode: Mode) -> LocalConfig {
     let mut config = LocalConfig::default();
-    if mode == Mode::Supervised {
+    config.sandbox = match mode {
+        Mode::Confined | Mode::Filtered => Sandbox::Require,
+        Mode::Supervised | Mode::Grouped => Sandbox::Off,
+    };
+    config.namespaces = mode == Mode::Confined;
+    if mode != Mode::Grouped {
         config.supervisor = Some(env!("CARGO_BIN_EXE_haft-supervisor").into());
     }
     config
+}
+
+/// The modes that this machine has; says which it hasn't, and why.
+pub async fn available(modes: &[Mode]) -> Vec<Mode> {
+    let mut found = Vec::new();
+    for &mode in modes {
+        let runner = LocalRunner::new(config(mode)).unwrap();
+        let least = match mode {
+            Mode::Confined => Isolation::Namespaces,
+            Mode::Filtered => Isolation::Filters,
+            Mode::Supervised | Mode::Grouped => Isolation::None,
+        };
+        if runner.capabilities().isolation >= least {
+            found.push(mode);
+        } else {
+            let reason = runner.explain().await.unwrap_or_default();
+            writeln!(std::io::stderr(), "skipped: {mode:?}: {reason}").unwrap();
+        }
+    }
+    found
 }
 
 pub fn binding(workspace: &Path, read_roots: &[&Path]) -> Binding {
@@ -59,7 +89,7 @@ pub fn binding(workspace: &Path, read_roots: &[&Path]) -> Binding {
 
 impl Place {
     pub async fn new() -> Self {
-        Self::with(config(Mode::Supervised)).await
+        Self::with(config(Mode::Confined)).await
     }
 
     pub async fn with(config: LocalConfig) -> Self {

@@ -13,7 +13,9 @@ use std::io;
 use haft_api::{Diagnostic, ThreadId};
 use rustix::fs::fstat;
 
-use super::line::Entry;
+use super::cursor::Cursor;
+use super::line::{Decoded, Entry};
+use super::snapshot::{HEAD_BYTES, Head, Known, Table, is_about_folder};
 use crate::disk::{Access, Folder, identity, tighten};
 use crate::layout::unique_name;
 use crate::repair::write_all;
@@ -23,9 +25,13 @@ const INDEX: &str = "index.jsonl";
 const INDEX_LOCK: &str = "index.lock";
 const TEMPORARY: &str = ".index-";
 
-/// The file is replaced when it has so many lines more than one and a half times
-/// the threads.
-const SPARE_LINES: usize = 500;
+/// The file is replaced when so many bytes were appended to it and a quarter of
+/// what it had before.
+const SPARE_BYTES: u64 = 64 * 1024;
+
+/// How much of the entries is read at first, when some are wanted.
+const FIRST_CHUNK: usize = 64 * 1024;
+const LARGEST_CHUNK: usize = 4 * 1024 * 1024;
 
 pub(super) type Entries = HashMap<ThreadId, Entry>;
 
@@ -34,7 +40,23 @@ pub(super) type Entries = HashMap<ThreadId, Entry>;
 pub(super) struct IndexFile {
     identity: Option<(u64, u64)>,
     offset: u64,
-    lines: usize,
+    /// Where the lines begin that were appended.
+    appended_from: u64,
+    /// The entries at its beginning that weren't read yet.
+    rest: Option<Rest>,
+    table: Table,
+    /// A line isn't what was written: nothing that it says of folders counts.
+    is_damaged: bool,
+}
+
+/// Entries in the order of the listing.
+struct Rest {
+    file: File,
+    next: u64,
+    end: u64,
+    /// The last one that was read.
+    last: Option<Cursor>,
+    chunk: usize,
 }
 
 /// The lines of a text that aren't blank.
@@ -43,6 +65,15 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = memchr::memchr_iter(b'\n', text);
     ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end])
         .filter(|line| !line.is_empty())
+}
+
+/// Reads a stretch of a file; less where the file is shorter.
+fn read(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+    let mut text = vec![0; len];
+    let got = read_full(file, &mut text, from)?;
+    text.truncate(got);
+    Ok(text)
 }
 
 /// Appends lines.
@@ -65,7 +96,7 @@ pub(super) fn append(threads: &Folder, lines: &[u8]) -> io::Result<()> {
 }
 
 impl IndexFile {
-    /// Reads what was appended since the last time, or all if the file is
+    /// Reads what was appended since the last time, or anew if the file is
     /// another. True if anything changed. Loose permissions are tightened.
     pub(super) fn refresh(
         &mut self,
@@ -88,35 +119,73 @@ impl IndexFile {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let mut changed = false;
         if self.identity != Some(identity(&stat)) || size < self.offset {
-            *self = Self {
-                identity: Some(identity(&stat)),
-                ..Self::default()
-            };
             entries.clear();
+            *self = Self::default();
+            *self = Self::begin(file.try_clone()?, size)?;
+            self.identity = Some(identity(&stat));
             changed = true;
         }
         Ok(self.read_to(&file, size, entries)? || changed)
     }
 
+    /// Reads the beginning of a file that wasn't read before.
+    fn begin(file: File, size: u64) -> io::Result<Self> {
+        let beginning = read(&file, 0, size.min(HEAD_BYTES as u64))?;
+        let Some((head, len)) = Head::decode(&beginning) else {
+            return Ok(Self::default());
+        };
+        let folders_end = len.saturating_add(head.folders);
+        let end = folders_end.saturating_add(head.entries);
+        if end > size {
+            // Cut off, so that entries may be missing that the folders are said
+            // to have.
+            return Ok(Self {
+                is_damaged: true,
+                ..Self::default()
+            });
+        }
+        let mut table = Table::default();
+        let text = read(&file, len, folders_end)?;
+        let is_damaged = !lines(&text).all(|line| table.take(line));
+        Ok(Self {
+            identity: None,
+            offset: end,
+            appended_from: end,
+            rest: (folders_end < end).then(|| Rest {
+                file,
+                next: folders_end,
+                end,
+                last: None,
+                chunk: FIRST_CHUNK,
+            }),
+            table,
+            is_damaged,
+        })
+    }
+
     fn read_to(&mut self, file: &File, size: u64, entries: &mut Entries) -> io::Result<bool> {
-        let len = usize::try_from(size.saturating_sub(self.offset)).unwrap_or(0);
-        if len == 0 {
+        if size <= self.offset {
             return Ok(false);
         }
-        let mut text = vec![0; len];
-        let got = read_full(file, &mut text, self.offset)?;
+        let text = read(file, self.offset, size)?;
         // A line that is being written is read the next time.
-        let whole = memchr::memrchr(b'\n', &text[..got]).map_or(0, |at| at + 1);
+        let whole = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
         let lines: Vec<_> = lines(&text[..whole]).collect();
-        self.lines += lines.len();
         self.offset += whole as u64;
         if entries.is_empty() {
             entries.reserve(lines.len());
+        }
+        let about_folders = lines.iter().filter(|line| is_about_folder(line));
+        for line in about_folders {
+            self.is_damaged |= !self.table.take(line);
         }
         // From the end: the last line of a thread is nearly always the one that
         // counts, and the others need only a glance then.
         let mut news = HashSet::new();
         for line in lines.into_iter().rev() {
+            if is_about_folder(line) || Head::decode_line(line) {
+                continue;
+            }
             let found = Entry::decode(line, |id, version| {
                 entries
                     .get(id)
@@ -126,35 +195,132 @@ impl IndexFile {
                         Ordering::Greater => true,
                     })
             });
-            if let Some((id, entry)) = found {
-                news.insert(id.clone());
-                entries.insert(id, entry);
+            match found {
+                Decoded::Entry(id, entry) => {
+                    news.insert(id.clone());
+                    entries.insert(id, entry);
+                }
+                Decoded::Known => {}
+                Decoded::Damaged => self.is_damaged = true,
             }
         }
         Ok(whole > 0)
     }
 
-    /// Whether the file consists mostly of lines that count no more.
-    pub(super) fn is_bloated(&self, threads: usize) -> bool {
-        self.lines > threads + threads / 2 + SPARE_LINES
+    /// What the file says of folders; nothing if it is damaged.
+    pub(super) fn table(&self) -> Option<&Table> {
+        (!self.is_damaged).then_some(&self.table)
     }
 
-    /// Replaces the file by one that has one line for each thread. Does nothing
-    /// if another process is at it.
-    pub(super) fn compact(&mut self, threads: &Folder, entries: &Entries) -> io::Result<()> {
+    pub(super) fn table_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+
+    /// Whether a line isn't what was written.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    pub(super) fn set_damaged(&mut self) {
+        self.is_damaged = true;
+    }
+
+    /// Whether there are entries that weren't read yet.
+    pub(super) fn has_rest(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Whether all entries that come before this one in the listing were read.
+    pub(super) fn is_read_to(&self, cursor: &Cursor) -> bool {
+        match &self.rest {
+            Some(rest) => rest.last.as_ref().is_some_and(|last| cursor >= last),
+            None => true,
+        }
+    }
+
+    /// Reads more entries, in the order of the listing; those of threads that
+    /// `is_there` are kept. What can't be read counts as damage.
+    pub(super) fn read_more(
+        &mut self,
+        entries: &mut Entries,
+        is_there: impl Fn(&ThreadId) -> bool,
+    ) {
+        let Some(rest) = &mut self.rest else {
+            return;
+        };
+        let to = rest.end.min(rest.next.saturating_add(rest.chunk as u64));
+        let Ok(text) = read(&rest.file, rest.next, to) else {
+            self.is_damaged = true;
+            self.rest = None;
+            return;
+        };
+        let whole = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
+        rest.chunk = rest.chunk.saturating_mul(2).min(LARGEST_CHUNK);
+        if whole == 0 && to < rest.end && rest.chunk < LARGEST_CHUNK {
+            // No line is that long, but a larger chunk will tell.
+            return;
+        }
+        rest.next += whole as u64;
+        let is_over = rest.next >= rest.end || whole == 0;
+        for line in lines(&text[..whole]) {
+            let found = Entry::decode(line, |id, version| {
+                entries
+                    .get(id)
+                    .is_some_and(|known| known.version() >= version)
+            });
+            match found {
+                Decoded::Entry(id, entry) => {
+                    let cursor = Cursor::new(entry.updated_ms, id.clone());
+                    // In another order it isn't what was written.
+                    self.is_damaged |= rest.last.as_ref().is_some_and(|last| cursor > *last);
+                    rest.last = Some(cursor);
+                    if is_there(&id) {
+                        entries.insert(id, entry);
+                    }
+                }
+                Decoded::Known => {}
+                Decoded::Damaged => self.is_damaged = true,
+            }
+        }
+        if is_over {
+            self.is_damaged |= rest.next < rest.end;
+            self.rest = None;
+        }
+    }
+
+    /// Whether the file consists largely of lines that were appended, or is
+    /// damaged.
+    pub(super) fn is_bloated(&self) -> bool {
+        let appended = self.offset.saturating_sub(self.appended_from);
+        self.is_damaged || appended > SPARE_BYTES + self.appended_from / 4
+    }
+
+    /// Replaces the file by one that has one line for each thread. All entries
+    /// must have been read. Does nothing if another process is at it.
+    pub(super) fn compact(
+        &mut self,
+        threads: &Folder,
+        entries: &Entries,
+        known: impl Iterator<Item = (u8, Known)>,
+    ) -> io::Result<()> {
         let lock = threads.ensure_file(INDEX_LOCK, Access::ReadWrite)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(()),
             Err(TryLockError::Error(e)) => return Err(e),
         }
-        let outcome = self.replace(threads, entries);
+        let outcome = self.replace(threads, entries, known);
         // A child process that is just being started may hold a copy.
         lock.unlock()?;
         outcome
     }
 
-    fn replace(&mut self, threads: &Folder, entries: &Entries) -> io::Result<()> {
+    fn replace(
+        &mut self,
+        threads: &Folder,
+        entries: &Entries,
+        known: impl Iterator<Item = (u8, Known)>,
+    ) -> io::Result<()> {
         let old = match threads.file(INDEX, Access::Read) {
             Ok(old) => Some(old),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -174,10 +340,8 @@ impl IndexFile {
                 threads.remove_file(name)?;
             }
         }
-        let mut text = Vec::new();
-        for (id, entry) in entries {
-            entry.encode(id, &mut text);
-        }
+        let mut table = Table::default();
+        let (text, appended_from) = whole_text(entries, known, &mut table);
         let name = format!("{TEMPORARY}{}", unique_name());
         let new = threads.create_file(&name, Access::Append)?;
         let replaced = write_all(&**threads.ops(), &new, &text)
@@ -187,24 +351,61 @@ impl IndexFile {
             return Err(error);
         }
         if let Some(old) = old {
-            // Lines of those who had the old file open already.
-            let mut late = vec![
-                0;
-                usize::try_from(old.metadata()?.len().saturating_sub(self.offset))
-                    .unwrap_or(0)
-            ];
-            let got = read_full(&old, &mut late, self.offset)?;
-            late.truncate(got);
-            if !late.is_empty() {
-                late.push(b'\n');
-                write_all(&**threads.ops(), &new, &late)?;
+            // Lines of those who had the old file open already. What they say of
+            // folders was true of the old one.
+            let late = read(&old, self.offset, old.metadata()?.len())?;
+            let mut kept = Vec::new();
+            let late = late.split(|byte| *byte == b'\n');
+            for line in late.filter(|line| !line.is_empty() && !is_about_folder(line)) {
+                kept.push(b'\n');
+                kept.extend_from_slice(line);
+                kept.push(b'\n');
+            }
+            if !kept.is_empty() {
+                write_all(&**threads.ops(), &new, &kept)?;
             }
         }
         *self = Self {
             identity: Some(identity(&fstat(&new)?)),
             offset: text.len() as u64,
-            lines: entries.len(),
+            appended_from,
+            rest: None,
+            table,
+            is_damaged: false,
         };
         Ok(())
     }
+}
+
+/// The text of a whole file, and where what is appended to it begins. Threads
+/// that somebody is writing to stand there: every listing looks at them.
+fn whole_text(
+    entries: &Entries,
+    known: impl Iterator<Item = (u8, Known)>,
+    table: &mut Table,
+) -> (Vec<u8>, u64) {
+    let mut folders = Vec::new();
+    for (folder, known) in known {
+        known.encode(folder, &mut folders);
+        table.set(folder, known);
+    }
+    let mut order: Vec<_> = entries.iter().collect();
+    order.sort_unstable_by(|(one_id, one), (other_id, other)| {
+        (other.updated_ms, *other_id).cmp(&(one.updated_ms, *one_id))
+    });
+    let (mut settled, mut open) = (Vec::new(), Vec::new());
+    for (id, entry) in order {
+        entry.encode(id, if entry.open { &mut open } else { &mut settled });
+    }
+    let head = Head {
+        folders: folders.len() as u64,
+        entries: settled.len() as u64,
+    };
+    let mut text = Vec::with_capacity(HEAD_BYTES + folders.len() + settled.len() + open.len());
+    head.encode(&mut text);
+    text.append(&mut folders);
+    text.append(&mut settled);
+    let appended_from = text.len() as u64;
+    text.append(&mut open);
+    (text, appended_from)
 }

@@ -31,6 +31,16 @@ pub(super) struct Version {
     size: u64,
 }
 
+/// What a line comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    Entry(ThreadId, Entry),
+    /// Something at least as new is known of the thread.
+    Known,
+    /// It isn't what was written.
+    Damaged,
+}
+
 impl Entry {
     pub(super) fn new(metadata: &ThreadMetadata, size: u64, open: bool) -> Self {
         let json = serde_json::to_string(metadata).ok();
@@ -83,10 +93,14 @@ impl Entry {
     /// Reads a line, without its line break, unless `known` says of the thread
     /// that an entry as new as this is known already. The metadata's JSON isn't
     /// looked into: most threads aren't shown.
-    pub(super) fn decode(
-        line: &[u8],
-        known: impl FnOnce(&str, Version) -> bool,
-    ) -> Option<(ThreadId, Self)> {
+    pub(super) fn decode(line: &[u8], known: impl FnOnce(&str, Version) -> bool) -> Decoded {
+        match Self::try_decode(line, known) {
+            Some(decoded) => decoded,
+            None => Decoded::Damaged,
+        }
+    }
+
+    fn try_decode(line: &[u8], known: impl FnOnce(&str, Version) -> bool) -> Option<Decoded> {
         let (body, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_LEN)?)?;
         let rest = body.strip_prefix(b"{\"i\":\"")?;
         let id_len = memchr::memchr(b'"', rest)?;
@@ -94,7 +108,7 @@ impl Entry {
         let (created_ms, rest) = field(&rest[id_len + 1..], b",\"n\":")?;
         let (size, rest) = field(rest, b",\"z\":")?;
         if known(id, Version { created_ms, size }) {
-            return None;
+            return Some(Decoded::Known);
         }
         if !same_checksum(crc32c::crc32c(body), checksum_digits(suffix)?) {
             return None;
@@ -111,7 +125,7 @@ impl Entry {
             archived: archived == 1,
             metadata: (metadata != "null").then(|| metadata.into()),
         };
-        Some((ThreadId::new(id).ok()?, entry))
+        Some(Decoded::Entry(ThreadId::new(id).ok()?, entry))
     }
 }
 
@@ -125,7 +139,10 @@ mod tests {
     use super::*;
 
     fn decode(line: &[u8]) -> Option<(ThreadId, Entry)> {
-        Entry::decode(line, |_, _| false)
+        match Entry::decode(line, |_, _| false) {
+            Decoded::Entry(id, entry) => Some((id, entry)),
+            _ => None,
+        }
     }
 
     #[test]

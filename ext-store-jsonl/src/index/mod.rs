@@ -1,7 +1,8 @@
 //! The listing of threads.
 //!
 //! `threads/index.jsonl` is a cache. Each line says what a thread was when the
-//! line was written; the last one counts. It may be deleted, cut, be out of
+//! line was written; the last one counts. A file that was replaced begins with
+//! what makes it unnecessary to read the rest of it ([`snapshot`]). It may be deleted, cut, be out of
 //! date or lack threads at any time: which threads there are is said by the
 //! folders, and what a thread is by its log, which is looked at again whenever
 //! its length isn't the one that the index knows.
@@ -10,6 +11,7 @@ mod cursor;
 mod file;
 mod folders;
 mod line;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::io;
@@ -107,12 +109,15 @@ impl Listing {
         archived: bool,
     ) -> Result<ThreadPage> {
         let mut fresh = Fresh::default();
-        for id in self.refresh(layout)? {
-            self.look_at(layout, &id, &mut fresh);
-        }
+        self.catch_up(layout, &mut fresh)?;
         let mut page = ThreadPage::default();
         loop {
             let (shown, more) = self.select(after, limit, archived);
+            let last = shown.last().filter(|_| more);
+            if self.file.has_rest() && !last.is_some_and(|last| self.file.is_read_to(last)) {
+                self.read_more(layout, &mut fresh)?;
+                continue;
+            }
             // Looking at a thread may move it, and may bring up another in its
             // place that wasn't looked at yet.
             let mut any = false;
@@ -129,7 +134,7 @@ impl Listing {
                 .collect();
             break;
         }
-        self.save(layout, &fresh);
+        self.save(layout, fresh);
         if after.is_none() {
             page.diagnostics.append(&mut self.diagnostics);
             page.diagnostics.extend(self.folders.diagnostics().cloned());
@@ -138,6 +143,28 @@ impl Listing {
             page.diagnostics.append(&mut unreadable);
         }
         Ok(page)
+    }
+
+    /// Brings everything up to date, and looks at the threads that need it.
+    fn catch_up(&mut self, layout: &Layout, fresh: &mut Fresh) -> Result<()> {
+        for id in self.refresh(layout)? {
+            self.look_at(layout, &id, fresh);
+        }
+        Ok(())
+    }
+
+    /// Reads more of the entries. If they turn out to be damaged, so may be what
+    /// the index says of the folders.
+    fn read_more(&mut self, layout: &Layout, fresh: &mut Fresh) -> Result<()> {
+        let was_damaged = self.file.is_damaged();
+        let folders = &self.folders;
+        self.file
+            .read_more(&mut self.entries, |id| folders.contains(id));
+        self.order = None;
+        if self.file.is_damaged() && !was_damaged {
+            self.catch_up(layout, fresh)?;
+        }
+        Ok(())
     }
 
     /// Brings the entries up to date with the index's file and the folders.
@@ -160,26 +187,47 @@ impl Listing {
         });
         // After the file, so that no thread is missed that was made meanwhile:
         // it is in its folder before it is in the index.
+        if self.file.is_damaged() {
+            while self.file.has_rest() {
+                self.file.read_more(&mut self.entries, |_| true);
+            }
+            self.folders = Folders::new();
+        }
+        let failed = |e| disk_error(e, "the threads can't be listed", threads.path());
         let changed = self
             .folders
-            .refresh(threads, &self.entries)
-            .map_err(|e| disk_error(e, "the threads can't be listed", threads.path()))?
+            .refresh(threads, &self.entries, self.file.table())
+            .map_err(failed)?
             || changed;
         if changed {
             self.order = None;
+            if !self.file.has_rest() && !self.folders.agrees_with(&self.entries) {
+                // Somebody took entries out.
+                self.file.set_damaged();
+                self.folders = Folders::new();
+                self.folders
+                    .refresh(threads, &self.entries, None)
+                    .map_err(failed)?;
+            }
             self.unreadable.retain(|id, _| self.folders.contains(id));
-            self.open.clear();
-            let mut missing = Vec::new();
-            for id in self.folders.threads() {
-                match self.entries.get(id) {
-                    Some(entry) if entry.open => self.open.push(id.clone()),
-                    Some(_) => {}
-                    None => missing.push(id.clone()),
+            let folders = &self.folders;
+            let table = self.file.table_mut();
+            self.entries.retain(|id, _| {
+                let stays = folders.contains(id);
+                if !stays {
+                    table.forget(bucket(id), id);
                 }
-            }
-            if self.entries.len() + missing.len() > self.folders.count() {
-                self.entries.retain(|id, _| self.folders.contains(id));
-            }
+                stays
+            });
+            let open = self.entries.iter().filter(|(_, entry)| entry.open);
+            self.open = open.map(|(id, _)| id.clone()).collect();
+            // The entry of a thread may be among those that weren't read yet.
+            let table = self.file.table().filter(|_| self.file.has_rest());
+            let lacks = |id: &&ThreadId| {
+                !self.entries.contains_key(*id)
+                    && !table.is_some_and(|table| table.knows(bucket(id), id))
+            };
+            let mut missing: Vec<_> = folders.threads().filter(lacks).cloned().collect();
             missing.extend(self.open.iter().cloned());
             return Ok(missing);
         }
@@ -291,13 +339,42 @@ impl Listing {
 
     /// Writes to the index what was learnt. A failure costs the next listing
     /// some time and nothing else.
-    fn save(&mut self, layout: &Layout, fresh: &Fresh) {
+    fn save(&mut self, layout: &Layout, fresh: Fresh) {
         let threads = layout.threads();
-        if !fresh.lines.is_empty() {
-            let _ = file::append(threads, &fresh.lines);
+        let mut lines = fresh.lines;
+        let was_damaged = self.file.is_damaged();
+        if self.file.is_bloated() {
+            if !lines.is_empty() {
+                let _ = file::append(threads, &lines);
+            }
+            let (folders, entries) = (&self.folders, &mut self.entries);
+            while self.file.has_rest() {
+                self.file.read_more(entries, |id| folders.contains(id));
+                self.order = None;
+            }
+            if self.file.is_damaged() && !was_damaged {
+                // The next listing begins anew.
+                return;
+            }
+            let known = folders.known(|id| entries.contains_key(id));
+            let _ = self.file.compact(threads, entries, known);
+            return;
         }
-        if self.file.is_bloated(self.entries.len()) {
-            let _ = self.file.compact(threads, &self.entries);
+        // The entries first: what is said of a folder is that they are there.
+        let table = self.file.table();
+        let unread = table.filter(|_| self.file.has_rest());
+        let mut news = self.folders.news(|id| {
+            self.entries.contains_key(id) || unread.is_some_and(|table| table.knows(bucket(id), id))
+        });
+        news.retain(|(folder, known)| table.is_some_and(|table| table.get(*folder) != Some(known)));
+        // After the entries: what is said of a folder is that they are there.
+        for (folder, known) in &news {
+            known.encode(*folder, &mut lines);
+        }
+        if !lines.is_empty() && file::append(threads, &lines).is_ok() {
+            for (folder, known) in news {
+                self.file.table_mut().set(folder, known);
+            }
         }
     }
 }
@@ -338,3 +415,6 @@ fn unreadable(layout: &Layout, id: &ThreadId, error: &Error) -> Diagnostic {
         message: format!("the thread {id} can't be read: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -409,9 +409,7 @@ async fn lines_too_long_or_deep_are_errors_for_writers_and_damage_for_readers() 
     let all = lines(&log);
     let too_long = line(2, "x", &long(LINE));
     let too_deep = line(2, "x", &deep(50_000));
-    // A checksum doesn't make JSON of what is none.
-    let no_json = line(2, "x", "{\"a\":");
-    for bad in [too_long, too_deep, no_json] {
+    for bad in [too_long, too_deep] {
         let next = line(3, "note", "\"next\"");
         let bad_log = [all[0], all[1], bad.as_bytes(), next.as_bytes()].concat();
         home.put_log(&thread, &bad_log);
@@ -422,6 +420,15 @@ async fn lines_too_long_or_deep_are_errors_for_writers_and_damage_for_readers() 
         assert_same(&read_back(&store, &thread, 1).await, &found);
         assert_eq!(store.metadata(&thread).await.unwrap().next_seq, 4);
     }
+
+    // A writer's data are JSON. What a checksum vouches for is taken at its word;
+    // whoever parses it sees that it is none.
+    let no_json = line(2, "x", "{\"a\":");
+    home.put_log(&thread, &[all[0], all[1], no_json.as_bytes()].concat());
+    let (found, diagnostics) = read(&store, &thread).await;
+    assert_eq!(diagnostics, []);
+    let error = found[2].parse::<serde_json::Value>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
 #[tokio::test]

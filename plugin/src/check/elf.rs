@@ -35,6 +35,14 @@ const MACHINE: Option<(&str, u16)> = if cfg!(target_arch = "x86_64") {
     None
 };
 
+/// What a file must be. Where the system's own format is another one, no file is
+/// both that and something that can be judged before it is loaded.
+const WANTED: &str = if cfg!(any(target_vendor = "apple", windows)) {
+    "an ELF shared object; on this system no plug-in can be loaded yet, so link the extension in"
+} else {
+    "an ELF shared object"
+};
+
 /// Reads the head of a plug-in's table in the file.
 pub(super) fn head(path: &Path, file: &File, size: u64) -> Result<HaftPluginHead, Refusal> {
     let data = ReadCache::new(file);
@@ -45,25 +53,28 @@ pub(super) fn head(path: &Path, file: &File, size: u64) -> Result<HaftPluginHead
 }
 
 fn format_error(path: &Path, error: &object::Error) -> Refusal {
-    Refusal::new(
-        RefusalKind::Format,
-        path,
-        "an ELF shared object",
-        error.to_string(),
-    )
+    Refusal::new(RefusalKind::Format, path, WANTED, error.to_string())
+}
+
+/// What a file is that is no ELF file.
+fn what_begins_with(bytes: &[u8]) -> String {
+    match bytes {
+        // 64 and 32 bits, in either byte order, and several in one file.
+        [0xcf | 0xce, 0xfa, 0xed, 0xfe, ..]
+        | [0xfe, 0xed, 0xfa, 0xcf | 0xce, ..]
+        | [0xca, 0xfe, 0xba, 0xbe, ..] => "a Mach-O file, of macOS".to_owned(),
+        [b'M', b'Z', ..] => "a PE file, of Windows".to_owned(),
+        _ => format!("a file that begins with {}", bytes[..4].escape_ascii()),
+    }
 }
 
 fn check_machine<'a>(path: &Path, data: impl ReadRef<'a>) -> Result<(), Refusal> {
-    let no_elf =
-        |offered: &str| Refusal::new(RefusalKind::Format, path, "an ELF shared object", offered);
+    let no_elf = |offered: &str| Refusal::new(RefusalKind::Format, path, WANTED, offered);
     let ident = data
         .read_bytes_at(0, IDENT as u64)
         .map_err(|()| no_elf("a file of a few bytes"))?;
     if !ident.starts_with(&[0x7f, b'E', b'L', b'F']) {
-        return Err(no_elf(&format!(
-            "a file that begins with {}",
-            ident[..4].escape_ascii()
-        )));
+        return Err(no_elf(&what_begins_with(ident)));
     }
     let class = if cfg!(target_pointer_width = "64") {
         2

@@ -64,6 +64,12 @@ impl RemoteRunnerProvider for Provider {
         }
     }
 
+    async fn explain(&self) -> Option<String> {
+        // One that doesn't know the question has nothing to say.
+        let call = self.remote.call("explain", &Nothing {});
+        call.reply().await.ok().flatten()
+    }
+
     fn validate(&self, destination: &Destination) -> Result<()> {
         let arguments = DestinationArgs {
             destination: destination.clone(),

@@ -118,8 +118,9 @@ impl ThreadStore for Store {
         loop {
             let range = ReadRange::Forward { seq, limit: None };
             let page = self.read(thread, range).await?;
+            let next = page.next_after(seq);
             diagnostics.extend(page.diagnostics);
-            match page.next {
+            match next.map_err(|e| e.context("thread", thread))? {
                 Some(next) => seq = next,
                 None => return Ok(diagnostics),
             }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use haft_api::boundary::wire::{BatchArgs, ExecuteArgs, Nothing, OutputData};
-use haft_api::boundary::{MessageRef, Remote, ServedOutcomes};
+use haft_api::boundary::{MessageRef, Remote, ServedOutcomes, is_unimplemented};
 use haft_api::{
-    BatchCall, BatchOutcomes, ExtensionId, Result, Tool, ToolCall, ToolContext, ToolContributor,
-    ToolOutput, ToolRegistry, ToolSource, ToolSpec, async_trait,
+    BatchCall, BatchOutcomes, Error, ErrorData, ExtensionId, Result, SlashCommand,
+    SlashCommandCall, SlashCommandOutput, Tool, ToolCall, ToolContext, ToolContributor, ToolOutput,
+    ToolRegistry, ToolSource, ToolSpec, async_trait,
 };
 
 use crate::lend::Lender;
@@ -86,6 +87,26 @@ impl ToolSource for Source {
 
     async fn tools(&self) -> Result<Vec<ToolSpec>> {
         self.remote.call("tools", &Nothing {}).reply().await
+    }
+
+    async fn problems(&self) -> Vec<Error> {
+        let told: Result<Vec<ErrorData>> = self.remote.call("problems", &Nothing {}).reply().await;
+        match told {
+            Ok(problems) => problems.into_iter().map(Error::from).collect(),
+            Err(error) if is_unimplemented(&error) => Vec::new(),
+            Err(error) => vec![error],
+        }
+    }
+
+    async fn commands(&self) -> Result<Vec<SlashCommand>> {
+        match self.remote.call("commands", &Nothing {}).reply().await {
+            Err(error) if is_unimplemented(&error) => Ok(Vec::new()),
+            told => told,
+        }
+    }
+
+    async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
+        self.remote.call("run_command", &call).reply().await
     }
 
     async fn call_batch(

@@ -83,6 +83,12 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// If it can't be opened.
     async fn open(&self) -> Result<Arc<dyn ThreadStore>>;
+
+    /// Why the store can't be had here at all (there is no server for it, say).
+    /// Each case is then skipped with this reason.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
 }
 
 #[async_trait]

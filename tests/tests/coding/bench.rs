@@ -9,7 +9,7 @@ use haft_api::{
     RemoteRunnerSession, Result, ToolContext, ToolContributor as _, ToolOutput, ToolRegistry,
     WriteOptions, join_text, raw_json,
 };
-use haft_ext_runner_local::{LocalConfig, LocalRunner};
+use haft_ext_runner_local::{LocalConfig, LocalRunner, Sandbox};
 use haft_ext_tools_coding::CodingTools;
 use haft_testkit::{MemoryRunner, fixture};
 
@@ -56,7 +56,9 @@ impl Bench {
             workspace: work.to_str().unwrap().to_owned(),
             read_roots: Vec::new(),
         };
-        let runner = LocalRunner::new(LocalConfig::default()).unwrap();
+        let mut config = LocalConfig::default();
+        config.sandbox = Sandbox::Prefer;
+        let runner = LocalRunner::new(config).unwrap();
         Self {
             session: runner.create(binding).await.unwrap(),
             folder: Some(Arc::new(folder)),

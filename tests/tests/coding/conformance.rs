@@ -6,7 +6,7 @@ use haft_api::{
     Binding, Destination, Error, ErrorKind, RemoteRunnerProvider as _, RemoteRunnerSession, Result,
     raw_json,
 };
-use haft_ext_runner_local::{LocalConfig, LocalRunner};
+use haft_ext_runner_local::{LocalConfig, LocalRunner, Sandbox};
 use haft_ext_tools_coding::CodingTools;
 use haft_testkit::ToolFixture;
 
@@ -59,9 +59,11 @@ async fn local(parent: Arc<tempfile::TempDir>) -> Result<Arc<dyn RemoteRunnerSes
         workspace: workspace.to_owned(),
         read_roots: Vec::new(),
     };
-    LocalRunner::new(LocalConfig::default())?
-        .create(binding)
-        .await
+    // This program can't look after commands; how they are confined is the
+    // runner's own tests' business.
+    let mut config = LocalConfig::default();
+    config.sandbox = Sandbox::Off;
+    LocalRunner::new(config)?.create(binding).await
 }
 
 haft_testkit::tool_conformance!(in_folders);

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use super::child::{self, Event};
 use super::libtest::{Reader, Suite, Update};
-use super::progress::Progress;
 use super::report::Outcome;
+use crate::child::{self, Event};
+use crate::progress::Progress;
 use crate::workspace::cargo;
-use crate::{Result, tidy};
+use crate::{Result, matrix, tidy};
 
 /// One step.
 pub(super) struct Step {
@@ -83,6 +83,13 @@ pub(super) const STEPS: &[Step] = &[
         needs_build: true,
         run: test_step,
     },
+    Step {
+        name: "matrix",
+        about: "feature sets, shared objects, packaged crates: the quick lines of `cargo xtask matrix`",
+        builds: false,
+        needs_build: true,
+        run: matrix_step,
+    },
 ];
 
 /// A step that is one cargo command. What it printed is shown if it fails.
@@ -115,6 +122,16 @@ fn tidy_step() -> Result<Outcome> {
     Ok(match findings.len() {
         0 => Outcome::default(),
         count => Outcome::failed(format!("tidy: {count} findings")),
+    })
+}
+
+fn matrix_step() -> Result<Outcome> {
+    let tally = matrix::quick()?;
+    let named = |line: String| format!("matrix: {line}");
+    Ok(Outcome {
+        passed: tally.passed,
+        failed: tally.failed.into_iter().map(named).collect(),
+        skipped: tally.skipped.into_iter().map(named).collect(),
     })
 }
 

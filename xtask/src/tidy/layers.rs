@@ -25,6 +25,9 @@ enum Role {
     Testkit,
     Plugin,
     Core,
+    /// What engines over one kind of connection share.
+    Engines,
+    Import,
     Extension,
     Cli,
     Tests,
@@ -39,6 +42,8 @@ impl Role {
             "haft-testkit" => Self::Testkit,
             "haft-plugin" => Self::Plugin,
             "haft-core" => Self::Core,
+            "haft-engine-http" => Self::Engines,
+            "haft-import" => Self::Import,
             "haft" => Self::Cli,
             "haft-tests" => Self::Tests,
             "haft-bench" => Self::Bench,
@@ -52,15 +57,21 @@ impl Role {
 
     /// What it may use; what only its tests may use, besides.
     fn may_know(self) -> (&'static [Self], &'static [Self]) {
-        use Role::{Api, Cli, Core, Extension, Plugin, Testkit};
+        use Role::{Api, Cli, Core, Engines, Extension, Import, Plugin, Testkit};
         match self {
             Self::Api => (&[], &[Testkit]),
             Self::Testkit => (&[Api], &[Core]),
             Self::Plugin => (&[Api], &[Testkit, Extension]),
             Self::Core => (&[Api, Plugin], &[Testkit]),
-            Self::Extension => (&[Api], &[Testkit]),
-            Self::Cli => (&[Api, Plugin, Core, Extension], &[Testkit]),
-            Self::Tests | Self::Bench => (&[Api, Testkit, Plugin, Core, Extension, Cli], &[]),
+            Self::Engines => (&[Api], &[Testkit]),
+            Self::Import => (&[Api, Core], &[Testkit]),
+            Self::Extension => (&[Api, Engines], &[Testkit]),
+            Self::Cli => (&[Api, Plugin, Core, Import, Extension], &[Testkit]),
+            // They measure and test what engines share, wire beside wire.
+            Self::Tests | Self::Bench => (
+                &[Api, Testkit, Plugin, Core, Engines, Import, Extension, Cli],
+                &[],
+            ),
             Self::Xtask => (&[], &[]),
         }
     }
@@ -198,6 +209,8 @@ mod tests {
         good("haft", LUA, false);
         good("haft-tests", "haft", false);
         good("haft-bench", CORE, false);
+        good("haft-engine-http", API, false);
+        good("haft-ext-engine-openai", "haft-engine-http", false);
         good(LUA, TESTKIT, true);
         good(CORE, TESTKIT, true);
         good(API, TESTKIT, true);
@@ -212,6 +225,8 @@ mod tests {
         bad(LUA, "haft-ext-mcp", false);
         bad(LUA, TESTKIT, false);
         bad(CORE, LUA, false);
+        bad(CORE, "haft-engine-http", false);
+        bad("haft-engine-http", LUA, false);
         bad(CORE, LUA, true);
         bad(CORE, TESTKIT, false);
         bad(TESTKIT, CORE, false);

@@ -25,6 +25,7 @@ impl Served for ServedProvider {
         let giver = request.giver();
         Ok(match request.method {
             "readiness" => Reply::later(async move { Message::json(&self.0.readiness().await) }),
+            "explain" => Reply::later(async move { Message::json(&self.0.explain().await) }),
             "validate" => {
                 let DestinationArgs { destination } = request.read()?;
                 self.0.validate(&destination)?;

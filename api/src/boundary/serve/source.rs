@@ -6,7 +6,7 @@ use crate::boundary::message::Message;
 use crate::boundary::output::OutcomesProxy;
 use crate::boundary::server::{Reply, Request, Served};
 use crate::boundary::wire::{BatchArgs, ExecuteArgs, OutputData};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::{BatchCall, ToolSource};
 use crate::tool::Tool;
 
@@ -34,6 +34,15 @@ impl Served for ServedSource {
     fn call(self: Arc<Self>, mut request: Request<'_>) -> Result<Reply> {
         Ok(match request.method {
             "tools" => Reply::later(async move { Message::json(&self.0.tools().await?) }),
+            "problems" => Reply::later(async move {
+                let problems = self.0.problems().await;
+                Message::json(&problems.iter().map(Error::to_data).collect::<Vec<_>>())
+            }),
+            "commands" => Reply::later(async move { Message::json(&self.0.commands().await?) }),
+            "run_command" => {
+                let call = request.read()?;
+                Reply::later(async move { Message::json(&self.0.run_command(call).await?) })
+            }
             "call_batch" => {
                 let BatchArgs { calls, outcomes } = request.read()?;
                 let calls = calls

@@ -37,10 +37,15 @@ pub(super) async fn store(settings: &Settings, registry: &Registry) -> Finding {
                 true => "survives a power cut",
                 false => "may lose its last words in a power cut",
             };
-            let text = format!(
-                "writes to {}; what it keeps {power}",
-                settings.home.display()
-            );
+            let place = match settings.store.as_str() {
+                "jsonl" => format!("writes to {}", settings.home.display()),
+                _ => "a thread was written and deleted".to_owned(),
+            };
+            let leases = match can.cross_process_lease {
+                true => "",
+                false => "; don't use it from two processes",
+            };
+            let text = format!("{place}; what it keeps {power}{leases}");
             Finding::new(subject, Health::Good, text)
         }
         Err(error) => Finding::new(subject, Health::Bad, error.to_string()),
@@ -66,9 +71,18 @@ pub(super) async fn runner(settings: &Settings, registry: &Registry) -> Finding 
             return Finding::new(subject, Health::Bad, failure.message().unwrap_or_default());
         }
     };
-    let capabilities = describe_capabilities(runner.capabilities());
+    let can = runner.capabilities();
+    let mut capabilities = describe_capabilities(can);
+    if let Some(how) = runner.explain().await {
+        capabilities = format!("{capabilities}; {how}");
+    }
+    let confined = can.confines_writes && can.confines_reads;
+    let good = match can.processes && confined {
+        true => Health::Good,
+        false => Health::Limited,
+    };
     match runner.readiness().await {
-        Readiness::Ready => Finding::new(subject, Health::Good, capabilities),
+        Readiness::Ready => Finding::new(subject, good, capabilities),
         other => {
             let why = describe_readiness(&other, Style::default());
             Finding::new(subject, Health::Limited, format!("{why}; {capabilities}"))
@@ -152,14 +166,15 @@ pub(super) async fn engines(
         findings.push(Finding::new(format!("engine {}", engine.id), health, why));
     }
     if chosen.is_none() {
-        let text = "none is chosen, and none is ready: set OPENAI_API_KEY or OPENAI_BASE_URL";
+        let text = "none is chosen, and none is ready: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
+                    OPENAI_BASE_URL";
         findings.push(Finding::new("engines", Health::Bad, text));
     }
     for server in local_servers().await {
         let text = format!("{} answers (usually {})", server.base_url(), server.name);
         findings.push(Finding::new("local server", Health::Good, text));
     }
-    if environment.has("ANTHROPIC_API_KEY") {
+    if environment.has("ANTHROPIC_API_KEY") && cfg!(not(feature = "engine-anthropic")) {
         let text = "ANTHROPIC_API_KEY is set, but this program has no engine for it";
         findings.push(Finding::new("engine anthropic", Health::Limited, text));
     }

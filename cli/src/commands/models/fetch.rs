@@ -134,8 +134,8 @@ async fn ask(question: &str, console: &Console) -> Outcome<()> {
         Ok(())
     } else {
         Err(Failure::failed(
-            "nothing was downloaded; for another engine set OPENAI_API_KEY or OPENAI_BASE_URL, or \
-             see `haft engines`",
+            "nothing was downloaded; for another engine set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
+             OPENAI_BASE_URL, or see `haft engines`",
         ))
     }
 }
@@ -164,8 +164,8 @@ pub(in crate::commands) async fn prepare(
         Readiness::Ready => {}
         Readiness::Unavailable { reason } => {
             return Err(Failure::failed(format!(
-                "the embedded model can't run: {reason}; for another engine set OPENAI_API_KEY or \
-                 OPENAI_BASE_URL"
+                "the embedded model can't run: {reason}; for another engine set \
+                 ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL"
             )));
         }
         Readiness::NeedsSetup { .. } => {

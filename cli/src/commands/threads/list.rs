@@ -21,14 +21,11 @@ struct Next<'a> {
 pub(super) async fn list(
     place: &PlaceArgs,
     console: &Console,
-    limit: Option<usize>,
-    cursor: Option<String>,
+    mut request: ListThreads,
     json: bool,
 ) -> Outcome {
     let (_, store) = opening::open_store(place).await?;
-    let mut request = ListThreads::default();
-    request.cursor = cursor;
-    request.limit = limit;
+    let limit = request.limit;
     loop {
         let page = store.list(request.clone()).await?;
         for diagnostic in &page.diagnostics {

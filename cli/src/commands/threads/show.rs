@@ -1,11 +1,13 @@
 //! `haft threads show`.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use haft_api::{Item, TurnId};
+use haft_api::{Binding, Item, SessionState, TurnId};
 use haft_core::prices::PriceTable;
 use haft_core::{ModelUsage, ThreadItem};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::{opening, runtime};
 use crate::args::PlaceArgs;
@@ -57,13 +59,29 @@ pub(super) async fn read(place: &PlaceArgs, console: &Console, name: &str) -> Ou
     {
         console.say(&style.warning(&diagnostic.message));
     }
-    let title = thread.metadata().await.title;
+    let metadata = thread.metadata().await;
+    if let Some(place) = bound_to(&metadata.extra) {
+        console.say(&style.dim(&place));
+    }
     Ok(Stored {
-        title: title.unwrap_or_else(|| id.to_string()),
+        title: metadata.title.unwrap_or_else(|| id.to_string()),
         items: items.items,
         models: items.models,
         prices,
     })
+}
+
+/// Where a bound thread's commands run, and whether anything runs there yet.
+fn bound_to(extra: &BTreeMap<String, Box<RawValue>>) -> Option<String> {
+    let binding: Binding = serde_json::from_str(extra.get("binding")?.get()).ok()?;
+    let state = extra.get("session_state");
+    let state = state.and_then(|raw| serde_json::from_str::<SessionState>(raw.get()).ok());
+    let session = match state {
+        Some(state) => format!("session {}", state.session_id),
+        None => "no session yet".to_owned(),
+    };
+    let (runner, workspace) = (binding.destination.provider_id, binding.workspace);
+    Some(format!("bound to {runner}: {workspace}, {session}"))
 }
 
 pub(super) async fn show(place: &PlaceArgs, console: &Console, name: &str, json: bool) -> Outcome {
@@ -150,6 +168,28 @@ mod tests {
                 "gpt-5-mini: 1,000 tokens in, 10 out, about $0.00027",
                 "together about $0.135",
             ],
+        );
+    }
+
+    #[test]
+    fn a_bound_thread_says_where_it_runs() {
+        let check = |all: &[(&str, &str)], expected: Option<&str>| {
+            let extra = all
+                .iter()
+                .map(|(key, json)| ((*key).to_owned(), haft_api::raw_json(*json).unwrap()))
+                .collect();
+            assert_eq!(bound_to(&extra).as_deref(), expected, "{all:?}");
+        };
+        let binding = r#"{"destination": {"id": "thread-1", "provider_id": "ssh", "config": {}}, "workspace": "/w"}"#;
+        let state = r#"{"provider_id": "ssh", "session_id": "s-1", "destination_id": "thread-1"}"#;
+        check(&[("workspace", "\"/w\"")], None);
+        check(
+            &[("binding", binding)],
+            Some("bound to ssh: /w, no session yet"),
+        );
+        check(
+            &[("binding", binding), ("session_state", state)],
+            Some("bound to ssh: /w, session s-1"),
         );
     }
 }

@@ -23,6 +23,9 @@ impl Subject {
 
     /// A handle to the store.
     pub(super) async fn open(&self) -> Result<Store, Unmet> {
+        if let Some(reason) = self.fixture.unavailable() {
+            return Err(Unmet::NotClaimed(reason));
+        }
         Ok(Store(ok("opening the store", self.fixture.open().await)?))
     }
 }

@@ -1,0 +1,197 @@
+//! Commands through a local session, confined as they are by default.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft_api::{
+    Binding, CommandRequest, Destination, DestinationId, Ending, ExtensionId, Isolation, NoOutput,
+    ProcessId, RemoteRunnerProvider as _, RemoteRunnerSession, RemoteRunnerSessionExt as _,
+    raw_json,
+};
+use haft_bench::{Pair, Result, Sample};
+use haft_ext_runner_local::{LocalConfig, LocalRunner};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+/// The argument that makes the bench's program run the flood.
+pub(crate) const FLOOD: &str = "flood";
+
+const FLOOD_BYTES: u64 = 1_000_000_000;
+const COMMANDS: usize = 200;
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// A runner over a folder of its own.
+struct Place {
+    tokio: Runtime,
+    runner: LocalRunner,
+    binding: Binding,
+    _folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let runner = LocalRunner::new(LocalConfig::default())?;
+        if runner.capabilities().isolation < Isolation::Namespaces {
+            return Err("this machine can't confine commands in full; see `haft doctor`".into());
+        }
+        let binding = Binding {
+            destination: Destination {
+                id: DestinationId::new("bench")?,
+                provider_id: ExtensionId::new("local")?,
+                config: raw_json("{}")?,
+                manifest: None,
+            },
+            workspace: folder.path().canonicalize()?.display().to_string(),
+            read_roots: Vec::new(),
+        };
+        let tokio = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            tokio,
+            runner,
+            binding,
+            _folder: folder,
+        })
+    }
+
+    fn session(&self) -> Result<Arc<dyn RemoteRunnerSession>> {
+        Ok(self
+            .tokio
+            .block_on(self.runner.create(self.binding.clone()))?)
+    }
+}
+
+async fn run(
+    session: &dyn RemoteRunnerSession,
+    number: usize,
+    request: CommandRequest,
+) -> Result<Ending> {
+    let id = ProcessId::new(format!("bench-{number}"))?;
+    let outcome = session.run_command(id, request, &NoOutput).await?;
+    match outcome.skipped_bytes {
+        0 => Ok(outcome.ending),
+        bytes => Err(format!("{bytes} bytes of output were lost").into()),
+    }
+}
+
+/// `true`, confined; the floor starts it with the standard library.
+pub(crate) fn confined() -> Result<Pair> {
+    let place = Place::new()?;
+    let session = place.session()?;
+    Pair::of_operations(
+        move || {
+            let ran = run(&*session, 0, CommandRequest::new(["true"]));
+            match place.tokio.block_on(ran)? {
+                Ending::Exited { code: 0 } => Ok(()),
+                other => Err(format!("true ended so: {other:?}").into()),
+            }
+        },
+        || {
+            let output = Command::new("true").stdin(Stdio::null()).output()?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err("true failed".into()),
+            }
+        },
+    )
+}
+
+/// A session that is made and let go again; the floor opens its folder.
+pub(crate) fn session() -> Result<Pair> {
+    let place = Place::new()?;
+    let folder = place.binding.workspace.clone();
+    Pair::of_operations(
+        move || place.session().map(drop),
+        move || Ok(std::fs::read_dir(&folder)?),
+    )
+}
+
+/// A session and its first command, for which it shuts itself in; the floor
+/// starts the command with the standard library.
+pub(crate) fn first_command() -> Result<Pair> {
+    let place = Place::new()?;
+    Pair::of_operations(
+        move || {
+            let session = place.session()?;
+            place.tokio.block_on(async {
+                run(&*session, 0, CommandRequest::new(["true"])).await?;
+                session.close().await?;
+                Ok(())
+            })
+        },
+        || Ok(Command::new("true").stdin(Stdio::null()).output()?),
+    )
+}
+
+/// A gigabyte of output through a session, in a process of its own; the floor
+/// sends it through a pipe to a program that throws it away.
+pub(crate) fn flood() -> Result<Pair> {
+    let program = std::env::current_exe()?;
+    let floor = format!("head -c {FLOOD_BYTES} /dev/zero | cat > /dev/null");
+    Ok(Pair::of_samples(
+        move || Sample::of_process(Command::new(&program).arg(FLOOD)),
+        move || Sample::of_process(Command::new("sh").args(["-c", &floor])),
+    ))
+}
+
+/// What the flood's own process does.
+pub(crate) fn flood_main() -> ExitCode {
+    let flooded = || {
+        let place = Place::new()?;
+        let session = place.session()?;
+        let request = CommandRequest::shell(format!("head -c {FLOOD_BYTES} /dev/zero"));
+        place.tokio.block_on(run(&*session, 0, request))
+    };
+    match flooded() {
+        Ok(Ending::Exited { code: 0 }) => ExitCode::SUCCESS,
+        other => {
+            eprintln!("the flood ended so: {other:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Many commands at a time, each of which meets its time limit; the floor waits
+/// for as long as that is.
+pub(crate) fn limited() -> Result<Pair> {
+    let place = Arc::new(Place::new()?);
+    let session = place.session()?;
+    Ok(Pair::of_samples(
+        move || {
+            Sample::take(1, || {
+                place.tokio.block_on(async {
+                    let mut all = JoinSet::new();
+                    for number in 0..COMMANDS {
+                        let session = Arc::clone(&session);
+                        all.spawn(async move {
+                            let mut request = CommandRequest::new(["sleep", "60"]);
+                            request.timeout_ms = u64::try_from(LIMIT.as_millis()).ok();
+                            let ran = run(&*session, number, request).await;
+                            ran.map_err(|e| e.to_string())
+                        });
+                    }
+                    match all
+                        .join_all()
+                        .await
+                        .into_iter()
+                        .find(|ran| *ran != Ok(Ending::TimedOut))
+                    {
+                        None => Ok(()),
+                        Some(other) => Err(format!("a command ended so: {other:?}").into()),
+                    }
+                })
+            })
+        },
+        || {
+            Sample::take(1, || {
+                std::thread::sleep(LIMIT);
+                Ok(())
+            })
+        },
+    ))
+}

@@ -1,0 +1,4 @@
+//! The wire Chat Completions.
+
+pub(crate) mod decode;
+pub(crate) mod encode;

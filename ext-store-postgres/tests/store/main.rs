@@ -1,0 +1,10 @@
+//! The store over a real server, alive and dead.
+
+mod broken;
+mod child;
+mod conformance;
+mod crashes;
+mod leases;
+mod rows;
+mod support;
+mod watching;

@@ -1,0 +1,10 @@
+//! The three wires that engines speak, held to the same rules.
+
+mod conformance;
+mod corpus;
+mod expected;
+mod faults;
+mod hand_made;
+mod heard;
+mod moving;
+mod provider;

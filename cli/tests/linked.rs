@@ -5,6 +5,7 @@ use haft::{ErrorKind, ExtensionConfig};
 /// Extensions by the feature that promises them, sorted.
 fn promised() -> Vec<&'static str> {
     let features = [
+        ("engine-anthropic", cfg!(feature = "engine-anthropic")),
         ("engine-local", cfg!(feature = "engine-local")),
         ("engine-openai", cfg!(feature = "engine-openai")),
         ("engine-replay", cfg!(feature = "engine-replay")),

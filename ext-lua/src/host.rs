@@ -16,8 +16,8 @@ use crate::worker::{self, Memory, Message, Setup, Snapshot, Subscribed, Worker};
 
 /// Runs the tools and commands of Lua extensions.
 ///
-/// Making one does no I/O: the state's thread starts, and the scripts load, when
-/// tools are first asked for. Clones are the same host.
+/// Making one does no I/O: the state's thread starts, and the scripts load, with
+/// the first event, or when tools are first asked for. Clones are the same host.
 #[derive(Clone)]
 pub struct LuaHost {
     inner: Arc<Inner>,
@@ -284,12 +284,16 @@ impl LuaHost {
         }
     }
 
-    pub(crate) fn subscribed(&self) -> &Subscribed {
-        &self.inner.subscribed
-    }
-
-    pub(crate) fn started(&self) -> Option<Arc<Worker>> {
-        lock(&self.inner.current).clone()
+    /// The state's thread, if scripts listen to events of this name. One that
+    /// still loads its scripts keeps events until it is known who listens.
+    ///
+    /// # Errors
+    /// If no state can be had.
+    pub(crate) fn listening(&self, name: &str) -> Result<Option<Arc<Worker>>> {
+        let worker = self.worker()?;
+        let heard =
+            worker.snapshot.borrow().is_none() || lock(&self.inner.subscribed).contains(name);
+        Ok(heard.then_some(worker))
     }
 }
 

@@ -141,6 +141,7 @@ local function guarded_collectgarbage(what, ...)
   if what == "count" then return collectgarbage("count") end
   if what == "collect" or what == "step" then
     collectgarbage("step")
+    host.collect()
     return 0
   end
   if what == "isrunning" then return true end

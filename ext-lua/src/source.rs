@@ -1,6 +1,6 @@
 //! The host as a source of tools and a sink of events.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
@@ -89,17 +89,14 @@ impl EventSink for Listeners {
         let Some(name) = name(&event.body) else {
             return;
         };
-        let wanted = self
-            .0
-            .subscribed()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name);
-        if !wanted {
-            return;
-        }
-        let Some(worker) = self.0.started() else {
-            return;
+        let worker = match self.0.listening(name) {
+            Ok(Some(worker)) => worker,
+            Ok(None) => return,
+            Err(error) => {
+                let words = format!("an event `{name}` is dropped: {error}");
+                self.0.log(crate::Level::Warn, &words);
+                return;
+            }
         };
         match serde_json::to_string(event) {
             Ok(json) => {

@@ -160,6 +160,13 @@ fn offer(lua: &Lua, to: &Table) -> mlua::Result<()> {
         Ok(())
     })?;
     to.set("expose", expose)?;
+    let collect = lua.create_function(|lua, ()| {
+        if let Some(scheduler) = scheduler(lua) {
+            scheduler.collect_asked(lua);
+        }
+        Ok(())
+    })?;
+    to.set("collect", collect)?;
     let resume = lua.create_function(|lua, (thread, values): (Thread, MultiValue)| {
         let resumed = match scheduler(lua) {
             Some(scheduler) => scheduler.resume_from_script(&thread, values),

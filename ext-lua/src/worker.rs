@@ -205,6 +205,7 @@ fn run(
         subscribed,
         changed,
         problems: RefCell::default(),
+        early: RefCell::new(Some(Vec::new())),
         events,
     });
     local.block_on(&runtime, actor.work(hear, left_out));
@@ -219,6 +220,8 @@ struct Actor {
     subscribed: Arc<Subscribed>,
     changed: Rc<Cell<bool>>,
     problems: RefCell<Vec<(PathBuf, haft_api::ErrorData)>>,
+    /// Events that came while the scripts were being loaded.
+    early: RefCell<Option<Vec<(&'static str, String)>>>,
     events: Arc<AtomicUsize>,
 }
 
@@ -289,10 +292,10 @@ impl Actor {
                 }
             }
             Message::Command(command) => self.command(command),
-            Message::Event { name, json } => {
-                self.events.fetch_sub(1, Ordering::Relaxed);
-                self.event(name, &json);
-            }
+            Message::Event { name, json } => match &mut *self.early.borrow_mut() {
+                Some(early) => early.push((name, json)),
+                None => self.event(name, &json),
+            },
             Message::Memory(asked) => {
                 // Whoever asked may have gone.
                 asked.send(self.memory()).ok();
@@ -342,6 +345,9 @@ impl Actor {
             self.load(place).await;
         }
         self.publish();
+        for (name, json) in self.early.take().unwrap_or_default() {
+            self.event(name, &json);
+        }
     }
 
     /// Loads an extension in the place of the one that came from there before,
@@ -463,6 +469,7 @@ impl Actor {
     }
 
     fn event(&self, name: &str, text: &str) {
+        self.events.fetch_sub(1, Ordering::Relaxed);
         let scripts = self.host.scripts.borrow().clone();
         for script in scripts {
             let listeners = script.listeners.borrow().get(name).cloned();

@@ -202,7 +202,7 @@ async fn scripts_listen_to_events() {
     builder.extension(&LuaExtension, &config).unwrap();
     let registry = builder.build().unwrap();
     let source = &registry.tool_sources()[0].part;
-    assert_eq!(source.tools().await.unwrap().len(), 1);
+    // Nobody has asked for tools yet: what happens before is heard all the same.
     let sink: &Arc<dyn EventSink> = &registry.event_sinks()[0].part;
     let thread = haft_api::ThreadId::new("t1").unwrap();
     let body = haft_api::EventBody::TurnCompleted {

@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::time::Instant;
 
 use mlua::Lua;
 
@@ -17,6 +18,11 @@ use crate::script::Script;
 
 /// What a script may leave behind before the collector runs on its account.
 const LEFT_BEHIND: usize = 4 * 1024 * 1024;
+
+/// A script is short of memory with less room than this part of its limit.
+const SHORT: usize = 4;
+/// How many times as long as a full collection took nothing is collected in full.
+const COLLECTING: u32 = 10;
 
 /// Limits, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +49,10 @@ pub(super) struct Accounts {
     last: RefCell<Weak<Script>>,
     /// What the last script has added since another one ran.
     added: Cell<usize>,
+    /// When a full collection is due again: the scheduler's own, and one that a
+    /// script asks for. Neither makes the other wait.
+    own_due: Cell<Option<Instant>>,
+    asked_due: Cell<Option<Instant>>,
 }
 
 impl Accounts {
@@ -51,6 +61,8 @@ impl Accounts {
             limits,
             last: RefCell::default(),
             added: Cell::new(0),
+            own_due: Cell::new(None),
+            asked_due: Cell::new(None),
         }
     }
 }
@@ -58,15 +70,29 @@ impl Accounts {
 impl Scheduler {
     /// Runs a script's code under its limits.
     pub(super) fn limited<T>(&self, lua: &Lua, script: &Rc<Script>, run: impl FnOnce() -> T) -> T {
+        let limits = self.accounts.limits;
+        let limit = |lua: &Lua| limits.during(lua.used_memory(), script.memory.get());
+        if limit(lua).saturating_sub(lua.used_memory()) < limits.extension / SHORT {
+            let before = lua.used_memory();
+            collect(lua, &self.accounts.own_due);
+            put_down(script, before, lua.used_memory());
+        }
         self.charged(lua, script, || {
-            let held = script.memory.get();
-            let limit = self.accounts.limits.during(lua.used_memory(), held);
+            let limit = limit(lua);
             // Only a state that isn't our own could refuse.
             lua.set_memory_limit(limit).ok();
             let outcome = run();
             lua.set_memory_limit(0).ok();
             outcome
         })
+    }
+
+    /// A script asks for a collection: a full one if memory is short, for what it
+    /// has just let go may be old, and only then is it worth the time.
+    pub(crate) fn collect_asked(&self, lua: &Lua) {
+        if lua.used_memory() > self.accounts.limits.state / 2 {
+            collect(lua, &self.accounts.asked_due);
+        }
     }
 
     /// Puts what the host makes for a script down to it.
@@ -108,6 +134,19 @@ impl Scheduler {
         }
         failure
     }
+}
+
+/// Frees all that is garbage, unless that was done just now. Lua does so itself
+/// when an allocation fails, but not for the buffers that its string functions
+/// build in.
+fn collect(lua: &Lua, due: &Cell<Option<Instant>>) {
+    let began = Instant::now();
+    if due.get().is_some_and(|due| began < due) {
+        return;
+    }
+    lua.gc_collect().ok();
+    let ended = Instant::now();
+    due.set(Some(ended + COLLECTING * ended.duration_since(began)));
 }
 
 fn put_down(script: &Script, before: usize, after: usize) {

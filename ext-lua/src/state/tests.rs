@@ -25,7 +25,7 @@ fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<Str
     let script = Script::new(place, Grants::default(), Arc::new(StderrLog), None);
     let told = Rc::new(RefCell::new(None));
     let tell = Rc::clone(&told);
-    let (scheduler, state) = (Rc::clone(&host.scheduler), lua.clone());
+    let (scheduler, state) = (Rc::clone(&host.scheduler), lua);
     tokio::task::LocalSet::new().block_on(&runtime, async move {
         let function: Function = state.load(format!("return {body}")).eval().unwrap();
         let task = NewTask {

@@ -174,7 +174,7 @@ fn a_runner_is_a_name_or_a_table_of_what_commands_may_do() {
     );
     let place = Place::with(&[("user", "[runner]\nsandbx = 'off'")]);
     let failure = place.load([], Layer::default()).unwrap_err();
-    let text = failure.message().unwrap_or_default().to_owned();
+    let text = failure.message().unwrap();
     assert!(text.contains("did you mean `sandbox`?"), "{text}");
 }
 

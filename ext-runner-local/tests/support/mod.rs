@@ -65,7 +65,8 @@ pub async fn available(modes: &[Mode]) -> Vec<Mode> {
             found.push(mode);
         } else {
             let reason = runner.explain().await.unwrap_or_default();
-            writeln!(std::io::stderr(), "skipped: {mode:?}: {reason}").unwrap();
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped: {mode:?}: {reason}").unwrap();
         }
     }
     found

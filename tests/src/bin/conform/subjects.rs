@@ -42,6 +42,12 @@ const SUBJECTS: &[Subject] = &[
         quickjs,
     ),
     Subject::new("haft-ext-runner-local", "{}", runner_local),
+    // Its own tests run the suite of runners where there is a server to run it on.
+    Subject::new(
+        "haft-ext-runner-ssh",
+        r#"{"host":"nowhere.example","root":"/srv"}"#,
+        |_| Vec::new(),
+    ),
     Subject::new("haft-ext-store-jsonl", "{}", store_jsonl),
     Subject::new("haft-ext-store-postgres", "{}", store_postgres),
     Subject::new("haft-ext-tools-coding", "{}", tools_coding),

@@ -29,6 +29,12 @@ pub enum DurabilityPolicy {
 }
 
 impl DurabilityPolicy {
+    /// Whether a payload is on the disk before the line that refers to it. It is
+    /// waited for at once: a later barrier knows of the log alone.
+    pub(crate) fn syncs_blobs(self) -> bool {
+        self != Self::Os
+    }
+
     /// Whether an append of this group waits for the disk.
     pub(crate) fn syncs_append(self, wish: Durability, group: &[NewRecord]) -> bool {
         match self {

@@ -11,6 +11,8 @@ use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::blobs::push_places;
+
 /// The longest line, with its line break.
 pub(crate) const MAX_LINE: usize = 16 * 1024 * 1024;
 
@@ -34,6 +36,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) kind: Cow<'a, str>,
     /// Text that claims to be JSON; see [`Frame::raw_data`].
     pub(crate) data: &'a str,
+    /// Where in the data references to payloads stand, as JSON.
+    pub(crate) blobs: Option<Cow<'a, str>>,
     /// Whether a checksum vouches for it.
     pub(crate) verified: bool,
 }
@@ -80,6 +84,18 @@ impl Fault {
 /// Line breaks can stand only between the data's tokens, where JSON doesn't
 /// care for them; each becomes a space.
 pub(crate) fn encode(buffer: &mut Vec<u8>, seq: u64, time_ms: u64, kind: &str, data: &str) {
+    encode_with_blobs(buffer, seq, time_ms, kind, data, &[]);
+}
+
+/// Appends the line of a record whose data have references at these places.
+pub(crate) fn encode_with_blobs(
+    buffer: &mut Vec<u8>,
+    seq: u64,
+    time_ms: u64,
+    kind: &str,
+    data: &str,
+    places: &[(usize, usize)],
+) {
     let start = buffer.len();
     buffer.reserve(data.len() + kind.len() + 80);
     buffer.extend_from_slice(START);
@@ -88,7 +104,13 @@ pub(crate) fn encode(buffer: &mut Vec<u8>, seq: u64, time_ms: u64, kind: &str, d
     push_decimal(buffer, time_ms);
     buffer.extend_from_slice(b",\"k\":\"");
     buffer.extend_from_slice(kind.as_bytes());
-    buffer.extend_from_slice(b"\",\"d\":");
+    buffer.push(b'"');
+    if !places.is_empty() {
+        buffer.extend_from_slice(b",\"b\":[");
+        push_places(buffer, places);
+        buffer.push(b']');
+    }
+    buffer.extend_from_slice(b",\"d\":");
     let data_start = buffer.len();
     buffer.extend_from_slice(data.as_bytes());
     let mut written = &mut buffer[data_start..];
@@ -228,6 +250,8 @@ pub(crate) fn decode_sealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
         k: Cow<'a, str>,
         #[serde(borrow)]
         d: &'a RawValue,
+        #[serde(borrow, default)]
+        b: Option<&'a RawValue>,
     }
     let fields: Fields<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoRecord)?;
     Ok(Frame {
@@ -235,6 +259,7 @@ pub(crate) fn decode_sealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
         time_ms: fields.t,
         kind: fields.k,
         data: fields.d.get(),
+        blobs: fields.b.map(|b| Cow::Borrowed(b.get())),
         verified: true,
     })
 }
@@ -253,6 +278,7 @@ fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
         time_ms,
         kind: Cow::Borrowed(is_kind(kind).then_some(kind)?),
         data: std::str::from_utf8(data).ok()?,
+        blobs: None,
         verified: true,
     })
 }
@@ -270,7 +296,7 @@ pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Reads a line that has no checksum. It must have the four fields and no
-/// other, so that damage to the field `c` itself doesn't pass for its absence.
+/// other but `b`, so that damage to the field `c` itself doesn't pass for its absence.
 pub(crate) fn decode_unsealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -281,13 +307,22 @@ pub(crate) fn decode_unsealed(line: &[u8]) -> Result<Frame<'_>, Fault> {
         k: Cow<'a, str>,
         #[serde(borrow)]
         d: &'a RawValue,
+        // A list: what is left of a damaged `c` isn't one.
+        #[serde(default)]
+        b: Option<Vec<(usize, usize)>>,
     }
     let fields: Fields<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoRecord)?;
+    let blobs = fields.b.map(|places| {
+        let mut text = b"[".to_vec();
+        push_places(&mut text, &places);
+        Cow::Owned(format!("{}]", String::from_utf8_lossy(&text)))
+    });
     Ok(Frame {
         seq: fields.s,
         time_ms: fields.t,
         kind: fields.k,
         data: fields.d.get(),
+        blobs,
         verified: false,
     })
 }
@@ -298,13 +333,18 @@ impl Frame<'_> {
     /// parsed again by whoever wants to know what it says, would double the
     /// price of reading.
     pub(crate) fn raw_data(&self) -> Result<Box<RawValue>, Fault> {
-        if is_too_deep(self.data) {
+        self.raw_data_as(self.data)
+    }
+
+    /// The same of these data, which are the frame's with its payloads in them.
+    pub(crate) fn raw_data_as(&self, data: &str) -> Result<Box<RawValue>, Fault> {
+        if is_too_deep(data) {
             return Err(Fault::TooDeep);
         }
-        let unparsed = self.verified.then(|| unparsed(self.data)).flatten();
+        let unparsed = self.verified.then(|| unparsed(data)).flatten();
         match unparsed {
             Some(data) => Ok(data),
-            None => RawValue::from_string(self.data.to_owned()).map_err(|_| Fault::NotJson),
+            None => RawValue::from_string(data.to_owned()).map_err(|_| Fault::NotJson),
         }
     }
 }

@@ -23,8 +23,8 @@ const OWN: [&str; 4] = [HEADER, METADATA, REPAIR, CHECKPOINT];
 pub(crate) const FORMAT: &str = "haft-thread";
 /// A reader copes with any; a writer keeps its hands off a newer one.
 pub(crate) const MAJOR: u64 = 1;
-/// Additions that an older writer may overlook.
-pub(crate) const MINOR: u64 = 0;
+/// Additions that an older writer may overlook. 1: payloads beside the log.
+pub(crate) const MINOR: u64 = 1;
 
 /// The data of a [`HEADER`].
 #[derive(Debug, Clone, Serialize, Deserialize)]

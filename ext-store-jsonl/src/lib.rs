@@ -31,6 +31,7 @@
 //! ```text
 //! <home>/threads/<2 hex>/<id>/log.jsonl    the log
 //!                             lock         held by the thread's writer
+//!                             blobs/       payloads of 32 KiB and more, by their hash
 //!                             torn/        what crashes left at the log's end
 //! <home>/threads/index.jsonl, index.lock   a cache for listing
 //! <home>/threads/family.lock               forks against deletions
@@ -57,6 +58,19 @@
 //! byte for byte, but for line breaks between their tokens, each of which
 //! becomes a space. A line is at most 16 MiB long and its data nested at most
 //! 100 levels deep; more is [`InvalidInput`] to a writer and damage to a reader.
+//!
+//! # Large payloads
+//! A string of 32 KiB or more in a record's data (an image, a long output) stands
+//! in a file of the folder `blobs`, named by the SHA-256 of its JSON text, and
+//! the record has a reference in its place: `"blob:sha256-…"`, at the places
+//! that the line's field `b` lists, each with the payload's length. So it is kept
+//! once however often it is said, a line can be looked through, and what looks
+//! for the end of a log isn't held up by pictures. The file is whole, and durable
+//! unless the policy is `os`, before the line that names it is written. Readers
+//! put it back byte for byte; one that is gone or isn't what its name says is
+//! reported, and its reference is what is read. Forks read their parent's. A
+//! payload whose line was never written costs its room until the thread is
+//! deleted, or is said again.
 //!
 //! The store writes four kinds of its own, which take numbers like any other:
 //! - `header`, a log's first record: format, version, id, creator, parent;
@@ -123,6 +137,7 @@
 //! [`Busy`]: haft_api::ErrorKind::Busy
 #![forbid(unsafe_code)]
 
+mod blobs;
 mod blocking;
 mod config;
 mod create;

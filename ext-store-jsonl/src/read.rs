@@ -7,6 +7,7 @@ use haft_api::{
     Diagnostic, Error, ErrorKind, ReadRange, Record, RecordPage, Result, ThreadId, ThreadMetadata,
 };
 
+use crate::blobs::Payloads;
 use crate::frame::{Fault, Frame, is_too_deep};
 use crate::layout::Layout;
 use crate::log_file::LogFile;
@@ -48,13 +49,12 @@ fn forward(
 ) -> Result<RecordPage, Unsettled> {
     let mut walk = Walk::new(layout, id, seq == 0, last_try)?;
     walk.back_to(seq);
-    let mut page = PageBuilder::new(limit, PAGE_BYTES);
-    walk.forward(seq, None, u64::MAX, &mut |frame, span| {
-        page.take(frame, span)
+    let mut page = PageBuilder::new(layout, limit, PAGE_BYTES);
+    walk.forward(seq, None, u64::MAX, &mut |thread, frame, span| {
+        page.take(thread, frame, span)
     })?;
     page.page.next = page.more;
-    page.page.diagnostics = walk.into_diagnostics();
-    Ok(page.page)
+    Ok(page.finish(walk))
 }
 
 fn backward(
@@ -67,13 +67,15 @@ fn backward(
     let mut walk = Walk::new(layout, id, before.is_none(), last_try)?;
     let before = before.unwrap_or(u64::MAX);
     let start = walk.back_by(before, limit, PAGE_BYTES)?;
-    let mut page = PageBuilder::new(limit, u64::MAX);
-    walk.forward(start.seq, start.offset, before, &mut |frame, span| {
-        page.take(frame, span)
-    })?;
+    let mut page = PageBuilder::new(layout, limit, u64::MAX);
+    walk.forward(
+        start.seq,
+        start.offset,
+        before,
+        &mut |thread, frame, span| page.take(thread, frame, span),
+    )?;
     page.page.next = start.more.then_some(start.seq);
-    page.page.diagnostics = walk.into_diagnostics();
-    Ok(page.page)
+    Ok(page.finish(walk))
 }
 
 /// Reads everything and says what is amiss. A line whose checksum is right is
@@ -82,14 +84,18 @@ pub(crate) fn check(layout: &Layout, id: &ThreadId) -> Result<Vec<Diagnostic>> {
     settled(|last_try| {
         let mut walk = Walk::new(layout, id, true, last_try)?;
         walk.back_to(0);
-        walk.forward(0, None, u64::MAX, &mut |frame, _| {
+        let mut payloads = Payloads::new(layout);
+        walk.forward(0, None, u64::MAX, &mut |thread, frame, _| {
+            payloads.whole(thread, frame);
             Ok(if is_too_deep(frame.data) {
                 Taken::Faulty(Fault::TooDeep)
             } else {
                 Taken::Yes
             })
         })?;
-        Ok(walk.into_diagnostics())
+        let mut diagnostics = walk.into_diagnostics();
+        diagnostics.extend(payloads.into_diagnostics());
+        Ok(diagnostics)
     })
 }
 
@@ -109,32 +115,47 @@ fn settled<T>(mut read: impl FnMut(bool) -> Result<T, Unsettled>) -> Result<T> {
 }
 
 /// Collects a page.
-struct PageBuilder {
+struct PageBuilder<'l> {
     page: RecordPage,
+    payloads: Payloads<'l>,
     limit: usize,
     bytes_left: u64,
     /// The record that found no room.
     more: Option<u64>,
 }
 
-impl PageBuilder {
-    fn new(limit: usize, bytes: u64) -> Self {
+impl<'l> PageBuilder<'l> {
+    fn new(layout: &'l Layout, limit: usize, bytes: u64) -> Self {
         Self {
             page: RecordPage::default(),
+            payloads: Payloads::new(layout),
             limit,
             bytes_left: bytes,
             more: None,
         }
     }
 
-    fn take(&mut self, frame: &Frame<'_>, span: &Span) -> io::Result<Taken> {
+    fn finish(mut self, walk: Walk<'_>) -> RecordPage {
+        self.page.diagnostics = walk.into_diagnostics();
+        let of_payloads = self.payloads.into_diagnostics();
+        self.page.diagnostics.extend(of_payloads);
+        self.page
+    }
+
+    fn take(&mut self, thread: &ThreadId, frame: &Frame<'_>, span: &Span) -> io::Result<Taken> {
         if self.page.records.len() >= self.limit || self.bytes_left == 0 {
             self.more = Some(frame.seq);
             return Ok(Taken::No);
         }
-        Ok(match frame.raw_data() {
+        let whole = self.payloads.whole(thread, frame);
+        let data = match &whole {
+            Some(whole) => frame.raw_data_as(whole),
+            None => frame.raw_data(),
+        };
+        Ok(match data {
             Ok(data) => {
-                self.bytes_left = self.bytes_left.saturating_sub(span.end - span.start);
+                let len = (span.end - span.start).max(data.get().len() as u64);
+                self.bytes_left = self.bytes_left.saturating_sub(len);
                 self.page.records.push(Record {
                     seq: frame.seq,
                     time_ms: frame.time_ms,

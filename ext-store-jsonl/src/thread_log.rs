@@ -14,6 +14,7 @@ use haft_api::{
     ThreadMetadata, unix_ms_now,
 };
 
+use crate::blobs::{self, BLOB_BYTES};
 use crate::config::DurabilityPolicy;
 use crate::disk::{Folder, Glance, disk_error, is_full};
 use crate::index::{ANNOUNCE_EVERY_MS, Index};
@@ -94,10 +95,13 @@ impl ThreadLog {
     /// no waiting for the disk.
     pub(crate) fn is_quick(&self, group: &[NewRecord], durability: Durability) -> bool {
         const QUICK_BYTES: usize = 64 * 1024;
-        let bytes: usize = group.iter().map(|record| record.data.get().len()).sum();
+        let lengths = || group.iter().map(|record| record.data.get().len());
+        let bytes: usize = lengths().sum();
         self.is_announced()
             && !self.mend.is_needed()
             && bytes <= QUICK_BYTES
+            // It may get a file of its own.
+            && lengths().all(|len| len < BLOB_BYTES)
             && !self.policy.syncs_append(durability, group)
     }
 
@@ -195,7 +199,20 @@ impl ThreadLog {
         match content {
             Content::Records(records) => {
                 for record in records {
-                    text.push(&record.kind, record.data.get());
+                    match blobs::split(record.data.get()) {
+                        None => text.push(&record.kind, record.data.get()),
+                        Some(split) => {
+                            let durable = self.policy.syncs_blobs();
+                            split.write(&self.folder, durable).map_err(|e| {
+                                self.write_error(
+                                    e,
+                                    "a large payload can't be put beside it; nothing was written, \
+                                     and nothing before it is lost",
+                                )
+                            })?;
+                            text.push_with_blobs(&record.kind, &split.data, &split.places);
+                        }
+                    }
                 }
             }
             Content::Patch(data, patch) => text.push_patch(data, patch),

@@ -44,7 +44,8 @@ pub(crate) struct PageStart {
     pub(crate) more: bool,
 }
 
-type Visit<'v> = dyn FnMut(&Frame<'_>, &Span) -> io::Result<Taken> + 'v;
+/// Takes a record: whose log it is in, and where.
+type Visit<'v> = dyn FnMut(&ThreadId, &Frame<'_>, &Span) -> io::Result<Taken> + 'v;
 
 /// A way along a thread's logs.
 pub(crate) struct Walk<'l> {
@@ -204,7 +205,8 @@ impl<'l> Walk<'l> {
             let own = self.links.is_empty();
             let end = before.min(link.end);
             let offset = offset.take();
-            let enough = from < end && self.forward_in_log(from, offset, end, own, visit)?;
+            let enough =
+                from < end && self.forward_in_log(&link.thread, from, offset, end, own, visit)?;
             if enough || end >= before {
                 break;
             }
@@ -218,6 +220,7 @@ impl<'l> Walk<'l> {
     /// The same in the log at hand alone. True if the visitor had enough.
     fn forward_in_log(
         &mut self,
+        thread: &ThreadId,
         seq: u64,
         offset: Option<u64>,
         end: u64,
@@ -256,7 +259,7 @@ impl<'l> Walk<'l> {
             if order.judge(&frame, &span).map_err(failed)? == Fate::Drop {
                 continue;
             }
-            match visit(&frame, &span).map_err(failed)? {
+            match visit(thread, &frame, &span).map_err(failed)? {
                 Taken::Yes => {}
                 Taken::Faulty(fault) => order.report_unreadable(frame.seq, span.start, fault),
                 Taken::No => {

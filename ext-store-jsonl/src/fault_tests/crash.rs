@@ -80,6 +80,11 @@ async fn story(store: &JsonlStore, home: &Path, promised: &mut Promised) -> Resu
         .await?;
     teller.thread("a").title = Some("first");
     teller.append("a", &mut *writer, &["a7"], Buffered).await?;
+    // One that stands beside the log, twice.
+    let large = "L".repeat(40_000);
+    teller
+        .append("a", &mut *writer, &[&large, "after", &large], Barrier)
+        .await?;
     writer.close().await?;
     let thread = teller.thread("a");
     thread.durable = thread.acknowledged;

@@ -2,7 +2,7 @@
 
 use haft_api::{MetadataPatch, ThreadMetadata};
 
-use crate::frame::encode;
+use crate::frame::{encode, encode_with_blobs};
 use crate::kinds::{CHECKPOINT, Checkpoint, HEADER, Header, METADATA, REPAIR, Repair, check_data};
 
 /// A checkpoint is due after so many records.
@@ -55,6 +55,20 @@ impl<'m> GroupText<'m> {
 
     pub(super) fn push(&mut self, kind: &str, data: &str) {
         encode(&mut self.bytes, self.next_seq, self.time_ms, kind, data);
+        self.next_seq += 1;
+        self.records += 1;
+    }
+
+    /// Adds a record whose data have references to payloads at these places.
+    pub(super) fn push_with_blobs(&mut self, kind: &str, data: &str, places: &[(usize, usize)]) {
+        encode_with_blobs(
+            &mut self.bytes,
+            self.next_seq,
+            self.time_ms,
+            kind,
+            data,
+            places,
+        );
         self.next_seq += 1;
         self.records += 1;
     }

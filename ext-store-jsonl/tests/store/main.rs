@@ -1,5 +1,6 @@
 //! What the store does with files, processes and damage.
 
+mod blobs;
 mod child;
 mod damage;
 mod files;

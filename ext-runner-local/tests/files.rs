@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft_api::{
-    ErrorKind, FileKind, ListOptions, ReadOptions, RemoteRunnerProvider as _, Resumed, WriteMode,
-    WriteOptions,
+    ErrorKind, FileKind, Isolation, ListOptions, ReadOptions, RemoteRunnerProvider as _, Resumed,
+    WriteMode, WriteOptions,
 };
 use haft_ext_runner_local::{LocalConfig, LocalRunner};
 use support::{Mode, Place, binding, config};
@@ -788,8 +788,20 @@ async fn what_a_runner_cannot_do_it_says() {
     let place = Place::new().await;
     let can = place.session.capabilities();
     assert_eq!(can, place.runner.capabilities());
-    assert!(!can.confines_writes && !can.confines_reads && !can.confines_network);
+    let confined = [
+        can.confines_writes,
+        can.confines_reads,
+        can.confines_network,
+    ];
+    assert_eq!(confined, [can.isolation > Isolation::None; 3]);
     assert!(can.kills_process_trees || !cfg!(target_os = "linux"));
+    let mut config = config(Mode::Supervised);
+    let free = LocalRunner::new(config.clone()).unwrap().capabilities();
+    assert!(!free.confines_writes && !free.confines_reads && !free.confines_network);
+    assert_eq!(free.isolation, Isolation::None);
+    config.supervisor = None;
+    let free = LocalRunner::new(config).unwrap().capabilities();
+    assert!(free.processes && !free.kills_process_trees && !free.pty);
     let kinds = [
         place.session.pause().await.err().map(|e| e.kind()),
         place.session.detach().await.err().map(|e| e.kind()),

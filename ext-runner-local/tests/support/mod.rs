@@ -89,8 +89,11 @@ pub fn binding(workspace: &Path, read_roots: &[&Path]) -> Binding {
 }
 
 impl Place {
+    /// With commands confined as far as this machine allows.
     pub async fn new() -> Self {
-        Self::with(config(Mode::Confined)).await
+        let mut config = config(Mode::Confined);
+        config.sandbox = Sandbox::Prefer;
+        Self::with(config).await
     }
 
     pub async fn with(config: LocalConfig) -> Self {

@@ -327,6 +327,7 @@ impl Scheduler {
             Wake::Values(values) => task.thread.resume(values),
             Wake::Continue => task.thread.resume(()),
             Wake::Answer(Ok(reply)) => match reply(lua) {
+                Ok(values) if values.is_empty() => task.thread.resume(true),
                 Ok(mut values) => {
                     values.push_front(Value::Boolean(true));
                     task.thread.resume(values)

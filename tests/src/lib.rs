@@ -152,7 +152,8 @@ fn items(printed: &[Value]) -> Vec<Item> {
         .collect()
 }
 
-/// A printed result in one line.
+/// A printed result in one line: its texts and its JSON values, each on a line of
+/// its own.
 pub fn outcome(result: &Value) -> String {
     let mark = if result["is_error"] == true { "!" } else { "" };
     let parts = result["parts"]
@@ -161,7 +162,10 @@ pub fn outcome(result: &Value) -> String {
         .unwrap_or_default();
     let text: Vec<_> = parts
         .iter()
-        .filter_map(|part| part["text"].as_str())
+        .filter_map(|part| match part["type"].as_str() {
+            Some("json") => Some(part["value"].to_string()),
+            _ => part["text"].as_str().map(str::to_owned),
+        })
         .collect();
     format!(
         "{}: {mark}{}",

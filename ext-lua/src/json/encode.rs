@@ -261,16 +261,19 @@ impl Node<'_, '_> {
             return self.object(table, true);
         }
         let length = table.raw_len();
+        let is_array = mark == Some(marks.array.to_pointer());
         let list = match length {
+            // Without a mark an empty table is an object, and so is any other one
+            // without a first element: there is nothing to tell apart.
+            0 if !is_array => None,
             0 => table.is_empty().then(|| Shape::Read(Vec::new())),
             1..=SHORT => short(table, length).map_err(E::custom)?,
             _ => self
                 .is_sequence(table, length)?
                 .then_some(Shape::List(length)),
         };
-        let is_array = mark == Some(marks.array.to_pointer());
         match list {
-            Some(list) if is_array || length > 0 => Ok(list),
+            Some(list) => Ok(list),
             None if is_array => Err(self.writing.refuse("is an array with holes or other keys")),
             _ => self.object(table, false),
         }

@@ -71,14 +71,15 @@ impl Scheduler {
     /// Runs a script's code under its limits.
     pub(super) fn limited<T>(&self, lua: &Lua, script: &Rc<Script>, run: impl FnOnce() -> T) -> T {
         let limits = self.accounts.limits;
-        let limit = |lua: &Lua| limits.during(lua.used_memory(), script.memory.get());
-        if limit(lua).saturating_sub(lua.used_memory()) < limits.extension / SHORT {
-            let before = lua.used_memory();
+        let mut used = lua.used_memory();
+        let mut limit = limits.during(used, script.memory.get());
+        if limit.saturating_sub(used) < limits.extension / SHORT {
             collect(lua, &self.accounts.own_due);
-            put_down(script, before, lua.used_memory());
+            put_down(script, used, lua.used_memory());
+            used = lua.used_memory();
+            limit = limits.during(used, script.memory.get());
         }
         self.charged(lua, script, || {
-            let limit = limit(lua);
             // Only a state that isn't our own could refuse.
             lua.set_memory_limit(limit).ok();
             let outcome = run();

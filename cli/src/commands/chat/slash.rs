@@ -72,7 +72,7 @@ impl<'l> Typed<'l> {
             let names = commands.iter().map(|command| command.name.as_str());
             let hint = match nearest(self.name, names.chain([COMPACT, HELP])) {
                 Some(near) => format!("did you mean `/{near}`?"),
-                None => "`/help` lists those there are".to_owned(),
+                None => "`/help` lists those there are.".to_owned(),
             };
             return Err(Failure::failed(format!(
                 "there is no command `/{}`; {hint} A space before the slash says it to the model.",

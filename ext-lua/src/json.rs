@@ -12,13 +12,15 @@
 
 mod decode;
 mod encode;
+mod refusal;
+mod stack;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::encode;
 
 use std::rc::Rc;
 
-use mlua::{Lua, Table};
+use mlua::{Lua, Table, WeakLua};
 
 /// Deepest nesting, both ways.
 pub(crate) const DEPTH: usize = 128;
@@ -42,7 +44,7 @@ impl Default for Limits {
 pub(crate) struct Marks {
     pub(crate) array: Table,
     pub(crate) object: Table,
-    pub(crate) next: mlua::Function,
+    lua: WeakLua,
 }
 
 impl Marks {
@@ -57,7 +59,7 @@ impl Marks {
         let marks = Rc::new(Self {
             array: mark("json array")?,
             object: mark("json object")?,
-            next: lua.globals().raw_get("next")?,
+            lua: lua.weak(),
         });
         lua.set_app_data(Rc::clone(&marks));
         Ok(marks)

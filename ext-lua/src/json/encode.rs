@@ -1,19 +1,23 @@
 //! Lua values to JSON text.
 
-use std::cell::{Cell, RefCell};
-use std::fmt::{Display, Write as _};
+use std::cmp::Ordering;
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::io::Write as _;
 use std::ops::Range;
 
-use mlua::{Table, Value};
-use serde::ser::{Error as _, Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use mlua::Value;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::refusal::{Refusal, Step, Stop};
+use super::stack::{Seen, Stack, read};
 use super::{DEPTH, Limits, Marks};
 
-/// Lists up to this length are read in one go.
-const SHORT: usize = 16;
 const HOLES: &str = "is a list with holes; use haft.json.array(t, n) to fill them with null, or \
                      haft.json.object(t) for an object with numbers as keys";
+const MIXED: &str =
+    "has numbers and strings as keys; use haft.json.object(t) to write both as strings";
 
 /// Writes a value as JSON. Keys of objects are sorted, so equal tables are
 /// equal texts.
@@ -25,351 +29,352 @@ pub(crate) fn encode(
     value: &Value,
     limits: &Limits,
 ) -> Result<Box<RawValue>, String> {
-    let writing = Writing {
-        marks,
-        left: Cell::new(limits.bytes),
+    let mut writer = Writer {
+        array: marks.array.to_pointer(),
+        object: marks.object.to_pointer(),
+        left: limits.bytes,
         limit: limits.bytes,
-        open: RefCell::default(),
-        keys: RefCell::default(),
-        refusal: RefCell::default(),
+        out: Vec::new(),
+        open: Vec::new(),
+        keys: Vec::new(),
+        pieces: Vec::new(),
+        sorted: Vec::new(),
     };
-    let node = Node {
-        value,
-        writing: &writing,
-    };
-    match serde_json::value::to_raw_value(&node) {
-        Ok(json) if json.get().len() > limits.bytes => Err(too_large(limits.bytes)),
-        Ok(json) => Ok(json),
-        Err(error) => Err(match writing.refusal.take() {
-            Some(refusal) => refusal.to_text(),
-            None => error.to_string(),
-        }),
+    let lua = marks.lua.try_upgrade().ok_or("the state has ended")?;
+    match read(&lua, value, |stack| writer.value(stack)) {
+        Ok(Ok(())) if writer.out.len() > limits.bytes => {
+            Err(Stop::too_large(limits.bytes).to_text())
+        }
+        Ok(Ok(())) => {
+            let text = String::from_utf8(writer.out).map_err(|e| e.to_string())?;
+            RawValue::from_string(text).map_err(|e| e.to_string())
+        }
+        Ok(Err(stop)) => Err(stop.to_text()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-fn too_large(limit: usize) -> String {
-    format!("larger than {limit} bytes as JSON")
-}
-
-/// What JSON can't say. The path to it is put together on the way out.
-struct Refusal {
-    what: String,
-    /// Whether the place matters.
-    placed: bool,
-    /// Innermost first.
-    path: Vec<Step>,
-}
-
-enum Step {
-    Key(String),
-    Index(usize),
-}
-
-impl Refusal {
-    fn to_text(&self) -> String {
-        if !self.placed {
-            return self.what.clone();
-        }
-        let mut text = String::from("not JSON: ");
-        if self.path.is_empty() {
-            text.push_str("the value");
-        } else {
-            text.push('`');
-            for (index, step) in self.path.iter().rev().take(12).enumerate() {
-                match step {
-                    Step::Key(key) if index == 0 => text.push_str(key),
-                    Step::Key(key) => write!(text, ".{key}").unwrap_or_default(),
-                    Step::Index(at) => write!(text, "[{at}]").unwrap_or_default(),
-                }
-            }
-            if self.path.len() > 12 {
-                text.push('…');
-            }
-            text.push('`');
-        }
-        write!(text, " {}", self.what).unwrap_or_default();
-        text
-    }
-}
-
-/// What all nodes of a value share.
-struct Writing<'m> {
-    marks: &'m Marks,
+/// Writes tables in one pass over each: what Lua gives out of order is put in
+/// order once the table's last entry is written.
+struct Writer {
+    /// The marks' addresses.
+    array: *const c_void,
+    object: *const c_void,
     /// About how many bytes may still be written.
-    left: Cell<usize>,
+    left: usize,
     limit: usize,
+    out: Vec<u8>,
     /// The tables that are being written, outermost first.
-    open: RefCell<Vec<usize>>,
+    open: Vec<*const c_void>,
     /// The keys of the objects that are being written, one after the other.
-    keys: RefCell<Vec<u8>>,
-    refusal: RefCell<Option<Refusal>>,
+    keys: Vec<u8>,
+    /// Entries of the tables that are being written, each with a comma at its end.
+    pieces: Vec<Piece>,
+    /// Where pieces are put in order.
+    sorted: Vec<u8>,
 }
 
-impl Writing<'_> {
-    fn refuse<E: serde::ser::Error>(&self, what: impl Display) -> E {
-        self.keep(what.to_string(), true)
-    }
+/// An entry that stands in the text.
+struct Piece {
+    key: Key,
+    text: Range<usize>,
+}
 
-    /// A refusal that has no place.
-    fn refuse_all<E: serde::ser::Error>(&self, what: impl Display) -> E {
-        self.keep(what.to_string(), false)
-    }
+enum Key {
+    Index(i64),
+    /// Where it is among the writer's keys.
+    Name(Range<usize>),
+}
 
-    fn keep<E: serde::ser::Error>(&self, what: String, placed: bool) -> E {
-        *self.refusal.borrow_mut() = Some(Refusal {
-            what,
-            placed,
-            path: Vec::new(),
-        });
-        E::custom("refused")
-    }
-
-    fn within<E>(&self, step: impl FnOnce() -> Step, error: E) -> E {
-        if let Some(refusal) = self.refusal.borrow_mut().as_mut() {
-            refusal.path.push(step());
+impl Key {
+    fn compare(&self, other: &Self, keys: &[u8]) -> Ordering {
+        match (self, other) {
+            (Self::Index(one), Self::Index(other)) => one.cmp(other),
+            (Self::Name(one), Self::Name(other)) => keys[one.clone()].cmp(&keys[other.clone()]),
+            (Self::Index(_), Self::Name(_)) => Ordering::Less,
+            (Self::Name(_), Self::Index(_)) => Ordering::Greater,
         }
-        error
     }
 
-    fn spend<E: serde::ser::Error>(&self, bytes: usize) -> Result<(), E> {
-        match self.left.get().checked_sub(bytes) {
-            Some(left) => {
-                self.left.set(left);
+    fn to_step(&self, keys: &[u8]) -> Step {
+        match self {
+            Self::Index(at) => Step::Index(*at),
+            Self::Name(name) => Step::Key(String::from_utf8_lossy(&keys[name.clone()]).into()),
+        }
+    }
+}
+
+/// What the entries of a table are.
+#[derive(Default)]
+struct Entries {
+    all: i64,
+    integers: i64,
+    /// The first key that no JSON has.
+    strange: Option<String>,
+    /// What can't be written of the entry whose key comes first.
+    refused: Option<(Key, Box<Refusal>)>,
+}
+
+impl Entries {
+    /// Whether this entry is worth writing: nothing is wrong with the table so
+    /// far, or this is to be told rather than what was found.
+    fn matter(&self, key: &Key, keys: &[u8]) -> bool {
+        self.strange.is_none()
+            && self
+                .refused
+                .as_ref()
+                .is_none_or(|(first, _)| key.compare(first, keys).is_lt())
+    }
+
+    fn refuse(&mut self, key: Key, stop: Stop) -> Result<(), Stop> {
+        match stop {
+            Stop::At(refusal) => {
+                self.refused = Some((key, refusal));
                 Ok(())
             }
-            None => Err(self.refuse_all(too_large(self.limit))),
+            whole @ Stop::Whole(_) => Err(whole),
         }
+    }
+
+    fn written(self, keys: &[u8]) -> Result<(), Stop> {
+        match self.refused {
+            Some((key, refusal)) => Err(refusal.within(key.to_step(keys))),
+            None => Ok(()),
+        }
+    }
+
+    /// Why the table is no object without a mark, and no whole list.
+    fn neither(self) -> Stop {
+        Stop::at(match self.strange {
+            Some(strange) => strange,
+            None if self.integers == self.all => HOLES.to_owned(),
+            None => MIXED.to_owned(),
+        })
     }
 }
 
-#[derive(Clone, Copy)]
-struct Node<'v, 'w> {
-    value: &'v Value,
-    writing: &'w Writing<'w>,
-}
-
-/// What a table is to JSON.
-enum Shape {
-    /// A list whose elements are at hand.
-    Read(Vec<Value>),
-    /// A list of this length.
-    List(usize),
-    /// An object: where each key is among the writer's, and its value.
-    Object(Vec<(Range<usize>, Value)>),
-}
-
-impl Serialize for Node<'_, '_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let writing = self.writing;
-        writing.spend(1)?;
-        match self.value {
-            Value::Nil => to.serialize_unit(),
-            Value::Boolean(value) => to.serialize_bool(*value),
-            Value::Integer(number) => to.serialize_i64(*number),
-            Value::Number(number) if number.is_finite() => to.serialize_f64(*number),
-            Value::Number(number) => {
-                Err(writing.refuse(format_args!("is {number}, which JSON can't say")))
+impl Writer {
+    fn spend(&mut self, bytes: usize) -> Result<(), Stop> {
+        match self.left.checked_sub(bytes) {
+            Some(left) if self.out.len() <= self.limit => {
+                self.left = left;
+                Ok(())
             }
-            Value::String(text) => {
-                let bytes = text.as_bytes();
-                writing.spend(bytes.len())?;
-                match std::str::from_utf8(&bytes) {
-                    Ok(text) => to.serialize_str(text),
-                    Err(e) => Err(writing.refuse(format_args!(
+            _ => Err(Stop::too_large(self.limit)),
+        }
+    }
+
+    /// Writes what is on top of the stack.
+    fn value(&mut self, stack: &mut Stack) -> Result<(), Stop> {
+        self.spend(1)?;
+        match stack.top() {
+            Seen::Nil | Seen::Null => self.scalar(&()),
+            Seen::Boolean(value) => self.scalar(&value),
+            Seen::Integer(number) => self.scalar(&number),
+            Seen::Number(number) if number.is_finite() => self.scalar(&number),
+            Seen::Number(number) => Err(Stop::at(format!("is {number}, which JSON can't say"))),
+            Seen::Text(bytes) => {
+                self.spend(bytes.len())?;
+                match std::str::from_utf8(bytes) {
+                    Ok(text) => self.scalar(text),
+                    Err(e) => Err(Stop::at(format!(
                         "is a string that isn't UTF-8 (at byte {}); use haft.base64.encode",
                         e.valid_up_to() + 1
                     ))),
                 }
             }
-            Value::LightUserData(light) if light.0.is_null() => to.serialize_unit(),
-            Value::Table(table) => self.table(table, to),
-            other => Err(writing.refuse(format_args!("is a {}", other.type_name()))),
+            Seen::Table => self.table(stack),
+            Seen::Other(name) => Err(Stop::at(format!("is a {name}"))),
         }
     }
-}
 
-impl Node<'_, '_> {
-    fn table<S: Serializer>(&self, table: &Table, to: S) -> Result<S::Ok, S::Error> {
-        let writing = self.writing;
-        let pointer = table.to_pointer() as usize;
-        if writing.open.borrow().contains(&pointer) {
-            return Err(writing.refuse("is a cycle: it contains itself"));
+    fn scalar(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Stop> {
+        serde_json::to_writer(&mut self.out, value).map_err(failed)
+    }
+
+    fn table(&mut self, stack: &mut Stack) -> Result<(), Stop> {
+        let address = stack.address();
+        if self.open.contains(&address) {
+            return Err(Stop::at("is a cycle: it contains itself"));
         }
-        if writing.open.borrow().len() >= DEPTH {
-            return Err(writing.refuse_all(format_args!("not JSON: nested deeper than {DEPTH}")));
+        if self.open.len() >= DEPTH {
+            return Err(Stop::too_deep());
         }
-        writing.open.borrow_mut().push(pointer);
-        let keys = writing.keys.borrow().len();
-        let written = match self.shape(table)? {
-            Shape::Read(values) => {
-                let mut list = to.serialize_seq(Some(values.len()))?;
-                for (index, value) in values.iter().enumerate() {
-                    self.element(&mut list, index + 1, value)?;
-                }
-                list.end()
-            }
-            Shape::List(length) => {
-                let mut list = to.serialize_seq(Some(length))?;
-                for at in 1..=length {
-                    let value: Value = table.raw_get(at).map_err(S::Error::custom)?;
-                    if value.is_nil() {
-                        return Err(writing.refuse(HOLES));
-                    }
-                    self.element(&mut list, at, &value)?;
-                }
-                list.end()
-            }
-            Shape::Object(entries) => {
-                let mut object = to.serialize_map(Some(entries.len()))?;
-                for (key, value) in &entries {
-                    writing.spend(key.len())?;
-                    {
-                        let keys = writing.keys.borrow();
-                        // Checked when the entries were gathered.
-                        let key = std::str::from_utf8(&keys[key.clone()]).unwrap_or_default();
-                        object.serialize_key(key)?;
-                    }
-                    let node = Node { value, ..*self };
-                    object.serialize_value(&node).map_err(|e| {
-                        let keys = writing.keys.borrow();
-                        let key = String::from_utf8_lossy(&keys[key.clone()]).into_owned();
-                        writing.within(|| Step::Key(key), e)
-                    })?;
-                }
-                object.end()
-            }
+        self.open.push(address);
+        let (keys, pieces) = (self.keys.len(), self.pieces.len());
+        let mark = stack.metatable()?;
+        // Without a mark an empty table is an object, and so is any other one
+        // without a last index: there is nothing to tell apart.
+        let written = if mark == self.object {
+            self.object(stack, true)
+        } else if mark == self.array || stack.has_length() {
+            self.list(stack, mark == self.array)
+        } else {
+            self.object(stack, false)
         };
-        writing.keys.borrow_mut().truncate(keys);
-        writing.open.borrow_mut().pop();
+        self.keys.truncate(keys);
+        self.pieces.truncate(pieces);
+        self.open.pop();
         written
     }
 
-    fn element<L: serde::ser::SerializeSeq>(
-        &self,
-        list: &mut L,
-        at: usize,
-        value: &Value,
-    ) -> Result<(), L::Error> {
-        list.serialize_element(&Node { value, ..*self })
-            .map_err(|e| self.writing.within(|| Step::Index(at), e))
-    }
-
-    fn shape<E: serde::ser::Error>(&self, table: &Table) -> Result<Shape, E> {
-        let marks = self.writing.marks;
-        let mark = table.metatable().map(|mark| mark.to_pointer());
-        if mark == Some(marks.object.to_pointer()) {
-            return self.object(table, true);
-        }
-        let length = table.raw_len();
-        let is_array = mark == Some(marks.array.to_pointer());
-        let list = match length {
-            // Without a mark an empty table is an object, and so is any other one
-            // without a first element: there is nothing to tell apart.
-            0 if !is_array => None,
-            0 => table.is_empty().then(|| Shape::Read(Vec::new())),
-            1..=SHORT => short(table, length).map_err(E::custom)?,
-            _ => self
-                .is_sequence(table, length)?
-                .then_some(Shape::List(length)),
-        };
-        match list {
-            Some(list) => Ok(list),
-            None if is_array => Err(self.writing.refuse("is an array with holes or other keys")),
-            _ => self.object(table, false),
-        }
-    }
-
-    /// Whether nothing comes after the last index: then there is nothing else.
-    fn is_sequence<E: serde::ser::Error>(&self, table: &Table, length: usize) -> Result<bool, E> {
-        let next = &self.writing.marks.next;
-        let after: Value = next.call((table, length)).map_err(E::custom)?;
-        if after.is_nil() {
-            return Ok(true);
-        }
-        // The last index may stand before others in the hash part.
-        let mut entries = 0;
-        let mut whole = true;
-        table
-            .for_each::<Value, Value>(|key, _| {
-                entries += 1;
-                whole &= matches!(key, Value::Integer(at) if at >= 1);
-                Ok(())
-            })
-            .map_err(E::custom)?;
-        Ok(whole && entries == length)
-    }
-
-    /// The entries, sorted by their keys, which lie at the end of the writer's.
-    fn object<E: serde::ser::Error>(&self, table: &Table, marked: bool) -> Result<Shape, E> {
-        let writing = self.writing;
-        let mut entries: Vec<(Range<usize>, Value)> = Vec::with_capacity(8);
-        let mut strange: Option<String> = None;
-        let mut integers = 0_usize;
-        let mut keys = writing.keys.borrow_mut();
-        table
-            .for_each::<Value, Value>(|key, value| {
-                let start = keys.len();
-                match &key {
-                    Value::String(text) => {
-                        let bytes = text.as_bytes();
-                        if std::str::from_utf8(&bytes).is_err() {
-                            strange.get_or_insert_with(|| "has a key that isn't UTF-8".to_owned());
-                        }
-                        keys.extend_from_slice(&bytes);
-                    }
-                    Value::Integer(number) => {
-                        integers += 1;
-                        keys.extend_from_slice(number.to_string().as_bytes());
-                    }
-                    other => {
-                        let name = other.type_name();
-                        strange.get_or_insert_with(|| format!("has a key that is a {name}"));
-                    }
+    fn list(&mut self, stack: &mut Stack, marked: bool) -> Result<(), Stop> {
+        let pieces = self.pieces.len();
+        let mut entries = Entries::default();
+        let (mut first, mut last) = (1, 0);
+        self.out.push(b'[');
+        stack.entries(|stack| {
+            entries.all += 1;
+            let at = match stack.key() {
+                Seen::Integer(at) => at,
+                key => {
+                    entries.strange = entries.strange.take().or_else(|| strange(&key));
+                    return Ok(());
                 }
-                entries.push((start..keys.len(), value));
-                Ok(())
-            })
-            .map_err(E::custom)?;
-        if let Some(strange) = strange {
-            return Err(writing.refuse(strange));
-        }
-        if integers > 0 && !marked {
-            return Err(writing.refuse(if integers == entries.len() {
-                HOLES
-            } else {
-                "has numbers and strings as keys; use haft.json.object(t) to write both as strings"
-            }));
-        }
-        entries.sort_unstable_by(|a, b| keys[a.0.clone()].cmp(&keys[b.0.clone()]));
-        if integers > 0 {
-            let twice =
-                |two: &&[(Range<usize>, Value)]| keys[two[0].0.clone()] == keys[two[1].0.clone()];
-            if let Some(twice) = entries.windows(2).find(twice) {
-                let key = String::from_utf8_lossy(&keys[twice[0].0.clone()]);
-                return Err(writing.refuse(format_args!(
-                    "has the key {key} as a number and as a string"
-                )));
+            };
+            entries.integers += 1;
+            (first, last) = (at.min(first), at.max(last));
+            let key = Key::Index(at);
+            if entries.integers != entries.all || !entries.matter(&key, &self.keys) {
+                return Ok(());
             }
+            // What comes in its turn stands where it belongs.
+            let moves = at != entries.all || self.pieces.len() > pieces;
+            let start = self.out.len();
+            if let Err(stop) = self.value(stack) {
+                return entries.refuse(key, stop);
+            }
+            self.out.push(b',');
+            if moves {
+                let text = start..self.out.len();
+                self.pieces.push(Piece { key, text });
+            }
+            Ok(())
+        })?;
+        // So many different numbers from 1 on are all there are.
+        let whole = entries.integers == entries.all && first == 1 && last == entries.all;
+        match whole {
+            true => entries.written(&self.keys)?,
+            false if marked => return Err(Stop::at("is an array with holes or other keys")),
+            false => return Err(entries.neither()),
         }
-        Ok(Shape::Object(entries))
+        self.put_in_order(pieces);
+        self.end(b']');
+        Ok(())
+    }
+
+    fn object(&mut self, stack: &mut Stack, marked: bool) -> Result<(), Stop> {
+        let pieces = self.pieces.len();
+        let mut entries = Entries::default();
+        self.out.push(b'{');
+        stack.entries(|stack| {
+            entries.all += 1;
+            let (start, from) = (self.out.len(), self.keys.len());
+            let key = stack.key();
+            match &key {
+                Seen::Integer(number) => {
+                    entries.integers += 1;
+                    write!(self.keys, "{number}").map_err(failed)?;
+                }
+                Seen::Text(name) if std::str::from_utf8(name).is_ok() => {
+                    self.keys.extend_from_slice(name);
+                }
+                key => {
+                    entries.strange = entries.strange.take().or_else(|| strange(key));
+                    return Ok(());
+                }
+            }
+            let name = from..self.keys.len();
+            self.spend(name.len())?;
+            let key = Key::Name(name.clone());
+            if !entries.matter(&key, &self.keys) {
+                return Ok(());
+            }
+            let name = String::from_utf8_lossy(&self.keys[name]);
+            serde_json::to_writer(&mut self.out, &name).map_err(failed)?;
+            self.out.push(b':');
+            if let Err(stop) = self.value(stack) {
+                return entries.refuse(key, stop);
+            }
+            self.out.push(b',');
+            let text = start..self.out.len();
+            self.pieces.push(Piece { key, text });
+            Ok(())
+        })?;
+        if entries.strange.is_some() || (entries.integers > 0 && !marked) {
+            return Err(entries.neither());
+        }
+        let integers = entries.integers > 0;
+        entries.written(&self.keys)?;
+        self.put_in_order(pieces);
+        if integers {
+            self.check_for_twins(pieces)?;
+        }
+        self.end(b'}');
+        Ok(())
+    }
+
+    /// Puts the entries from there on in the order of their keys.
+    fn put_in_order(&mut self, from: usize) {
+        let (pieces, keys) = (&mut self.pieces[from..], &self.keys);
+        let Some(start) = pieces.first().map(|piece| piece.text.start) else {
+            return;
+        };
+        let compare = |a: &Piece, b: &Piece| a.key.compare(&b.key, keys);
+        if pieces.is_sorted_by(|a, b| compare(a, b).is_le()) {
+            return;
+        }
+        pieces.sort_unstable_by(compare);
+        self.sorted.clear();
+        for piece in pieces {
+            self.sorted.extend_from_slice(&self.out[piece.text.clone()]);
+        }
+        self.out.truncate(start);
+        self.out.extend_from_slice(&self.sorted);
+    }
+
+    /// Of a number and a string with its digits one would be lost.
+    fn check_for_twins(&self, from: usize) -> Result<(), Stop> {
+        let twins = |two: &&[Piece]| two[0].key.compare(&two[1].key, &self.keys).is_eq();
+        match self.pieces[from..].windows(2).find(twins) {
+            Some(two) => Err(Stop::at(match two[0].key.to_step(&self.keys) {
+                Step::Key(key) => format!("has the key {key} as a number and as a string"),
+                Step::Index(at) => format!("has the key {at} twice"),
+            })),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a list or an object.
+    fn end(&mut self, with: u8) {
+        match self.out.last_mut() {
+            Some(comma @ b',') => *comma = with,
+            _ => self.out.push(with),
+        }
     }
 }
 
-/// The elements of a short list, if the table is one.
-fn short(table: &Table, length: usize) -> mlua::Result<Option<Shape>> {
-    let mut values = vec![Value::Nil; length];
-    let (mut entries, mut whole) = (0, true);
-    table.for_each::<Value, Value>(|key, value| {
-        entries += 1;
-        let place = match key {
-            Value::Integer(at) => usize::try_from(at).ok().and_then(|at| at.checked_sub(1)),
-            _ => None,
-        };
-        match place.and_then(|at| values.get_mut(at)) {
-            Some(place) => *place = value,
-            None => whole = false,
+/// Writing to memory doesn't fail; if it did, the value as a whole would.
+fn failed(error: impl Display) -> Stop {
+    Stop::Whole(error.to_string())
+}
+
+/// Why a key is none in JSON.
+fn strange(key: &Seen<'_>) -> Option<String> {
+    let name = match key {
+        Seen::Integer(_) => return None,
+        Seen::Text(name) => {
+            return match std::str::from_utf8(name) {
+                Ok(_) => None,
+                Err(_) => Some("has a key that isn't UTF-8".to_owned()),
+            };
         }
-        Ok(())
-    })?;
-    Ok((whole && entries == length).then_some(Shape::Read(values)))
+        Seen::Nil => "nil",
+        Seen::Boolean(_) => "boolean",
+        Seen::Number(_) => "number",
+        Seen::Table => "table",
+        Seen::Null => "lightuserdata",
+        Seen::Other(name) => name,
+    };
+    Some(format!("has a key that is a {name}"))
 }

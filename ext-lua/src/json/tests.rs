@@ -105,6 +105,89 @@ fn what_json_cannot_say_is_refused_with_its_place() {
 }
 
 #[test]
+fn nothing_is_lost_of_a_list_whose_last_index_stands_after_other_keys() {
+    let lua = state();
+    // A table made with room for other keys keeps index 17 among them; which of
+    // them comes last depends on their names.
+    for n in 0..50 {
+        let chunk = format!(
+            "local t = {{ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, \
+             a{n} = 1, b{n} = 2, c{n} = 3, d{n} = nil }} t[17] = 17 return t"
+        );
+        let value: Value = lua.load(chunk).eval().unwrap();
+        let said = encode(&lua, &value, &Limits::default()).unwrap_err();
+        assert!(said.contains("numbers and strings as keys"), "{n}: {said}");
+    }
+}
+
+#[test]
+fn of_several_mistakes_the_first_by_its_key_is_told() {
+    let lua = state();
+    let check = |chunk: &str, words: &str| {
+        let value: Value = lua.load(chunk).eval().unwrap();
+        let said = encode(&lua, &value, &Limits::default()).unwrap_err();
+        assert!(said.contains(words), "{chunk}: {said}");
+    };
+    check("{ c = print, a = 1, b = 0/0, d = print }", "`b` is ");
+    check("{ 1, print, 0/0 }", "`[2]` is a function");
+    check(
+        "(function() local t = {} for i = 9, 1, -1 do t[i] = print end return t end)()",
+        "`[1]` is a function",
+    );
+    check(
+        "{ x = { y = { 1, { z = print } } } }",
+        "`x.y[2].z` is a function",
+    );
+    // A table's own mistake comes before those inside.
+    check("{ print, x = 1 }", "numbers and strings as keys");
+    check("{ print, [true] = 1 }", "a key that is a boolean");
+    check("{ a = print, ['\\xff'] = 1 }", "a key that isn't UTF-8");
+    check("{ a = print, [7] = 1 }", "numbers and strings as keys");
+    check("{ [0] = 1, 2 }", "list with holes");
+    check("{ 1, 2, [-1] = 3 }", "list with holes");
+    check("setmetatable({ 1, nil, 3 }, ARRAY)", "array with holes");
+    check("{ [1.5] = 1 }", "a key that is a number");
+}
+
+#[test]
+fn shared_tables_are_written_each_time_up_to_the_limit() {
+    let lua = state();
+    let value: Value = lua
+        .load("(function() local t = { 1 } return { a = t, b = t } end)()")
+        .eval()
+        .unwrap();
+    let text = encode(&lua, &value, &Limits::default()).unwrap();
+    assert_eq!(text, r#"{"a":[1],"b":[1]}"#);
+    // Whether they can be written or not: 2 to the power of 100 are never visited.
+    for leaf in ["1", "print"] {
+        let chunk = format!(
+            "(function() local t = {{ {leaf} }} for _ = 1, 100 do t = {{ b = t, a = t }} end return t end)()"
+        );
+        let value: Value = lua.load(chunk).eval().unwrap();
+        encode(&lua, &value, &Limits { bytes: 100_000 }).unwrap_err();
+    }
+}
+
+#[test]
+fn keys_of_every_kind_are_in_order() {
+    let lua = state();
+    let keys = ["", "\n", "\"", "a", "a\n", "aa", "ab", "b", "\u{fc}", "z"];
+    let mut assignments: Vec<_> = keys
+        .iter()
+        .map(|key| format!("[{key:?}] = {{ {key:?} }}").replace("\\u{fc}", "\u{fc}"))
+        .collect();
+    assignments.reverse();
+    let value: Value = lua
+        .load(format!("{{ {} }}", assignments.join(", ")))
+        .eval()
+        .unwrap();
+    let text = encode(&lua, &value, &Limits::default()).unwrap();
+    let expected: std::collections::BTreeMap<_, _> =
+        keys.iter().map(|key| (*key, [*key])).collect();
+    assert_eq!(text, serde_json::to_string(&expected).unwrap());
+}
+
+#[test]
 fn choices_can_be_made() {
     let lua = state();
     let check = |chunk: &str, text: &str| {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::grants::Grants;
+use crate::own_limits::OwnLimits;
 
 /// Settings of the extension `lua`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Settings {
     pub reload: Option<bool>,
     /// What scripts may use.
     pub limits: Limits,
+    /// What extensions may use by name, where it differs from what they declare
+    /// and from `limits`.
+    pub extension_limits: BTreeMap<String, OwnLimits>,
 }
 
 /// What scripts may use.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::head::declarations;
+
 /// A grant that is all, nothing, or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
@@ -90,40 +92,22 @@ impl Grants {
     /// A grant that isn't one, with its line.
     pub fn declared(source: &str) -> Result<Self, String> {
         let mut grants = Self::default();
-        let head = source
-            .lines()
-            .enumerate()
-            .take_while(|(_, line)| line.trim().is_empty() || line.trim_start().starts_with("--"));
-        for (index, line) in head {
-            let line = line.trim_start().trim_start_matches('-').trim_start();
-            let Some(words) = line.strip_prefix("@grants") else {
-                continue;
+        for (line, name, value) in declarations(source, "@grants") {
+            let grant = match name {
+                "read" => &mut grants.read,
+                "write" => &mut grants.write,
+                "process" => &mut grants.process,
+                "network" => &mut grants.network,
+                "env" => &mut grants.env,
+                "native" => &mut grants.native,
+                _ => {
+                    return Err(format!(
+                        "line {line}: there is no grant `{name}`; there are read, write, process, \
+                             network, env and native"
+                    ));
+                }
             };
-            for word in words
-                .split([' ', ',', '\t'])
-                .filter(|word| !word.is_empty())
-            {
-                let (name, value) = match word.split_once('=') {
-                    Some((name, value)) => (name, Some(value)),
-                    None => (word, None),
-                };
-                let grant = match name {
-                    "read" => &mut grants.read,
-                    "write" => &mut grants.write,
-                    "process" => &mut grants.process,
-                    "network" => &mut grants.network,
-                    "env" => &mut grants.env,
-                    "native" => &mut grants.native,
-                    _ => {
-                        return Err(format!(
-                            "line {}: there is no grant `{name}`; there are read, write, process, \
-                             network, env and native",
-                            index + 1
-                        ));
-                    }
-                };
-                grant.add(value);
-            }
+            grant.add(value);
         }
         Ok(grants)
     }

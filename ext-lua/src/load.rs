@@ -11,9 +11,10 @@ use crate::api;
 use crate::failure::{Failure, FailureKind};
 use crate::grants::Grants;
 use crate::json::Marks;
+use crate::own_limits::OwnLimits;
 use crate::registration;
 use crate::scheduler::{Given, NewTask};
-use crate::script::{Place, Script};
+use crate::script::{Place, Script, ScriptLimits};
 use crate::state::{Host, load_text};
 
 /// Runs an extension's main file once. `old` is what it replaces, whose names
@@ -35,11 +36,21 @@ pub(crate) async fn load(
         None => Grants::declared(&String::from_utf8_lossy(&source))
             .map_err(|e| Failure::error(format!("{}: {e}", place.chunk_name(&place.main))))?,
     };
+    let declared = OwnLimits::declared(&String::from_utf8_lossy(&source))
+        .map_err(|e| Failure::error(format!("{}: {e}", place.chunk_name(&place.main))))?;
+    let own = match host.settings.extension_limits.get(&place.name) {
+        Some(said) => said.clone().or(declared),
+        None => declared,
+    };
     let taken = taken(host, old);
     let name = place.chunk_name(&place.main);
     let script = Script::new(
         place,
         grants,
+        ScriptLimits {
+            call_ms: own.call_ms,
+            all: own.over(host.settings.limits.clone()),
+        },
         std::sync::Arc::clone(&host.log),
         host.settings.state_dir.as_deref(),
     );
@@ -108,7 +119,7 @@ async fn execute(
         call: None,
         function: main,
         arguments: Given::Any(MultiValue::new()),
-        deadline: Some(Instant::now() + host.settings.limits.load()),
+        deadline: Some(Instant::now() + script.limits.all.load()),
         on_end: Rc::new(move |_, outcome| {
             if let Some(done) = done.take() {
                 done.send(outcome).ok();
@@ -198,7 +209,11 @@ pub(crate) fn add_tool(
     taken: &Taken,
     table: &Table,
 ) -> Result<(), String> {
-    let tool = registration::tool(marks, table)?;
+    let mut tool = registration::tool(marks, table)?;
+    // The runtime sets the deadline of a call, by what its tool says.
+    if tool.spec.timeout_ms.is_none() {
+        tool.spec.timeout_ms = script.limits.call_ms;
+    }
     let name = tool.spec.name.as_str();
     if let Some((_, of)) = taken.tools.iter().find(|(taken, _)| taken == name) {
         return Err(format!("the extension `{of}` has a tool `{name}` already"));

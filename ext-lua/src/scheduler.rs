@@ -40,6 +40,7 @@ const POOL: usize = 512;
 /// The coroutines of one state.
 pub(crate) struct Scheduler {
     tasks: RefCell<FxHashMap<u64, Rc<Task>>>,
+    /// Those of `tasks` whose coroutine a script has a reference to.
     by_thread: RefCell<FxHashMap<usize, u64>>,
     /// Coroutines that ended well and that no script has seen.
     pool: RefCell<Vec<Thread>>,
@@ -121,8 +122,6 @@ impl Scheduler {
             doom: RefCell::default(),
             on_end: new.on_end,
         });
-        let key = task.thread.to_pointer() as usize;
-        self.by_thread.borrow_mut().insert(key, id);
         if let Some(deadline) = task.deadline {
             self.deadlines.borrow_mut().add(deadline, id);
         }
@@ -159,8 +158,11 @@ impl Scheduler {
 
     /// The script of the task that runs gets a reference to its coroutine.
     pub(crate) fn expose(&self) {
-        if let Some(task) = self.current.borrow().as_ref() {
-            task.exposed.set(true);
+        if let Some(task) = self.current.borrow().as_ref()
+            && !task.exposed.replace(true)
+        {
+            let key = task.thread.to_pointer() as usize;
+            self.by_thread.borrow_mut().insert(key, task.id);
         }
     }
 

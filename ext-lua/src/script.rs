@@ -9,6 +9,7 @@ use std::sync::Arc;
 use haft_api::ToolSpec;
 use mlua::{Function, Table};
 
+use crate::config::Limits;
 use crate::grants::Grants;
 use crate::log::{Level, LogSink};
 
@@ -171,10 +172,19 @@ pub(crate) struct ScriptCommand {
     pub(crate) handler: Handler,
 }
 
+/// What an extension may use.
+#[derive(Default)]
+pub(crate) struct ScriptLimits {
+    pub(crate) all: Limits,
+    /// How long its calls may take, where it or the settings say so.
+    pub(crate) call_ms: Option<u64>,
+}
+
 /// An extension in a state.
 pub(crate) struct Script {
     pub(crate) place: Place,
     pub(crate) grants: Grants,
+    pub(crate) limits: ScriptLimits,
     pub(crate) log: Arc<dyn LogSink>,
     pub(crate) state_file: Option<PathBuf>,
     /// Timers, processes and connections that are open.
@@ -197,6 +207,7 @@ impl Script {
     pub(crate) fn new(
         place: Place,
         grants: Grants,
+        limits: ScriptLimits,
         log: Arc<dyn LogSink>,
         state_dir: Option<&Path>,
     ) -> Rc<Self> {
@@ -204,6 +215,7 @@ impl Script {
         Rc::new(Self {
             place,
             grants,
+            limits,
             log,
             state_file,
             handles: Cell::new(0),

@@ -112,6 +112,8 @@ pub(crate) fn new(
             awaiting: prelude.get("awaiting")?,
         },
     });
+    // What was needed to make it isn't any more.
+    lua.gc_collect()?;
     Ok((lua, host))
 }
 
@@ -378,7 +380,7 @@ impl Host {
                 call: None,
                 function: function.clone(),
                 arguments: Given::Any(arguments),
-                deadline: Some(Instant::now() + self.settings.limits.callback()),
+                deadline: Some(Instant::now() + script.limits.all.callback()),
                 on_end: Rc::new(move |_, outcome| {
                     if let Err(failure) = outcome {
                         log_to.say(crate::Level::Error, &format!("{described}: {failure}"));

@@ -84,6 +84,36 @@ async fn one_that_raises_leaves_its_siblings_alone() {
 }
 
 #[tokio::test]
+async fn errors_that_are_tables_keep_their_fields() {
+    let check = async |text: &str, expected: &str| {
+        let outcome = body(text, SECOND).await;
+        assert_eq!(
+            (outcome.text.as_str(), outcome.is_error),
+            (expected, false),
+            "{text}"
+        );
+    };
+    let raise = "error({ code = 7, at = { 1, 2 } })";
+    let shown = "return { e.code, e.at, getmetatable(e) == nil }";
+    for caught in [
+        format!("local _, e = pcall(function() {raise} end)"),
+        format!("local _, e = pcall(function() haft.sleep(1) {raise} end)"),
+        format!("local _, e = xpcall(function() {raise} end, function(e) return e end)"),
+        format!(
+            "local _, e = coroutine.resume(coroutine.create(function() haft.sleep(1) {raise} end))"
+        ),
+        format!("local _, e = pcall(coroutine.wrap(function() haft.sleep(1) {raise} end))"),
+    ] {
+        check(&format!("{caught} {shown}"), "[7,[1,2],true]").await;
+    }
+    let outcome = body(raise, SECOND).await;
+    assert!(
+        outcome.is_error && outcome.text.contains(r#"{"at":[1,2],"code":7}"#),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
 async fn unknown_tools_and_bad_arguments_cost_their_own_call() {
     let (_world, host) = script(&tool("good", "return 'fine'"));
     let outcomes = batch(
@@ -206,6 +236,16 @@ async fn a_mebibyte_comes_back_whole() {
     let outcome = body("return ('x'):rep(1024 * 1024)", SECOND * 5).await;
     assert_eq!(outcome.text.len(), 1024 * 1024);
     assert!(!outcome.is_error);
+    let list = "local t = {} for i = 1, 40000 do t[i] = { id = i, name = 'n' .. i } end return t";
+    let outcome = body(list, SECOND * 30).await;
+    assert!(!outcome.is_error, "{outcome:?}");
+    let value: serde_json::Value = serde_json::from_str(&outcome.text).unwrap();
+    let items = value.as_array().unwrap();
+    assert!(outcome.text.len() > 1024 * 1024 && items.len() == 40_000);
+    assert_eq!(
+        items[39_999],
+        serde_json::json!({ "id": 40_000, "name": "n40000" })
+    );
 }
 
 #[tokio::test]

@@ -97,6 +97,56 @@ async fn loops_end_at_the_deadline() {
 }
 
 #[tokio::test]
+async fn coroutines_made_while_loading_are_under_the_limits() {
+    let text =
+        "local forever = function() while true do pcall(function() while true do end end) end end\n\
+        local made, wrapped = coroutine.create(forever), coroutine.wrap(forever)\n"
+            .to_owned()
+            + &tool("made", "coroutine.resume(made)")
+            + &tool("wrapped", "wrapped()") + &tool("nap", "haft.sleep(5) return 'fine'");
+    let (_world, host) = script(&text);
+    for name in ["made", "wrapped"] {
+        let mut batch = calls(&[(name, "{}"), ("nap", "{}")], Some(LIMIT));
+        batch[1].context.deadline = Some(haft_api::Deadline::after(LIMIT + 4 * PROMPTLY));
+        let outcomes = run(&host, batch).await;
+        assert!(
+            outcomes[0].is_error && outcomes[0].text.contains("its time was over"),
+            "{name}: {outcomes:?}"
+        );
+        assert_eq!(outcomes[1].text, "fine", "{name}: {outcomes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stuck_script_leaves_its_callers_timers_alone() {
+    let text = tool("stuck", "table.move({}, 1, 1 << 60, 2)") + &tool("spin", "while true do end");
+    let (_world, host) = script(&text);
+    host.tools().await.unwrap();
+    // The test's own runtime has one thread, the caller's.
+    let (ticks, mut ticking) = (
+        std::cell::Cell::new(0),
+        tokio::time::interval(Duration::from_millis(5)),
+    );
+    let tick = async {
+        loop {
+            ticking.tick().await;
+            ticks.set(ticks.get() + 1);
+        }
+    };
+    let batch = run(
+        &host,
+        calls(&[("spin", "{}"), ("stuck", "{}")], Some(LIMIT)),
+    );
+    let outcomes = tokio::select! {
+        outcomes = batch => outcomes,
+        () = tick => unreachable!("it ticks for ever"),
+    };
+    assert!(outcomes.iter().all(|o| o.is_error), "{outcomes:?}");
+    // The state is given up half a second after the deadline.
+    assert!(ticks.get() > 10, "{}", ticks.get());
+}
+
+#[tokio::test]
 async fn memory_and_recursion_are_errors_of_their_call() {
     hostile_within(
         4 * PROMPTLY,

@@ -168,6 +168,22 @@ async fn what_is_wrong_is_named_and_registers_nothing() {
 }
 
 #[tokio::test]
+async fn top_level_code_runs_once() {
+    let world = World::new().file(
+        "t.lua",
+        &("haft.log('at the top')\n".to_owned() + &tool("t", "return 'called'")),
+    );
+    let host = world.start();
+    for _ in 0..3 {
+        assert_eq!(names(&host).await, ["t"]);
+        assert_eq!(host.commands().await.unwrap().len(), 0);
+        assert_eq!(call(&host, "t", "{}").await.text, "called");
+    }
+    let log = world.log.text();
+    assert_eq!(log.matches("at the top").count(), 1, "{log}");
+}
+
+#[tokio::test]
 async fn names_are_one_of_a_kind_across_extensions() {
     let world = World::new()
         .file("a.lua", &tool("same", "return 'a'"))
@@ -179,6 +195,24 @@ async fn names_are_one_of_a_kind_across_extensions() {
     assert_eq!(names(&host).await, ["same"]);
     let said = problems(&host).await;
     assert!(said.contains("`a` has a tool `same` already"), "{said}");
+    let command = |text: &str| {
+        format!(
+            "haft.register_command {{ name = 'same', description = 'x', handler = function() return '{text}' end }}\n"
+        )
+    };
+    let commands = World::new()
+        .file("a.lua", &command("a"))
+        .file("b.lua", &command("b"))
+        .file(
+            "c.lua",
+            &(command("c").replace("same", "own") + &command("c").replace("same", "own")),
+        )
+        .start();
+    assert_eq!(commands.commands().await.unwrap().len(), 1);
+    let said = problems(&commands).await;
+    for words in ["`a` has a command `same` already", "a second command `own`"] {
+        assert!(said.contains(words), "{said}");
+    }
     assert_eq!(call(&host, "same", "{}").await.text, "a");
 }
 
@@ -189,7 +223,7 @@ async fn extensions_share_nothing() {
             "shared = (shared or '') .. '{name}'\nlocal util = require 'util'\n{}",
             tool(
                 name,
-                "string.extra = 1 return { util.name, shared, ('').extra == nil, ('x'):upper() }"
+                "string.extra = 1 return { util.name, shared, ('').extra == nil, ('x'):upper(), getmetatable('') }"
             )
         )
     };
@@ -211,11 +245,11 @@ async fn extensions_share_nothing() {
     );
     assert_eq!(
         call(&host, "one", "{}").await.text,
-        r#"["of one","one",true,"X"]"#
+        r#"["of one","one",true,"X",false]"#
     );
     assert_eq!(
         call(&host, "two", "{}").await.text,
-        r#"["of two","two",true,"X"]"#
+        r#"["of two","two",true,"X",false]"#
     );
 }
 

@@ -106,8 +106,10 @@ impl Scheduler {
         }
         task.drop_operation();
         self.tasks.borrow_mut().remove(&task.id);
-        let key = task.thread.to_pointer() as usize;
-        self.by_thread.borrow_mut().remove(&key);
+        if task.exposed.get() {
+            let key = task.thread.to_pointer() as usize;
+            self.by_thread.borrow_mut().remove(&key);
+        }
         task.script.tasks.set(task.script.tasks.get() - 1);
         (task.on_end)(task, outcome);
     }

@@ -12,9 +12,9 @@ use crate::failure::{Failure, FailureKind};
 use crate::yieldable::is_yieldable;
 
 /// Instructions between two looks at the clock.
-pub(crate) const QUANTUM: u32 = 5_000;
-/// Fewest quanta before a coroutine has to let others run: shorter code is
-/// never interrupted by its siblings.
+pub(crate) const QUANTUM: u32 = 10_000;
+/// Fewest looks before a coroutine has to let others run, the first of which may
+/// come at once: shorter code is never interrupted by its siblings.
 const LEAST_QUANTA: u32 = 2;
 /// How long a coroutine may run before it has to let others run.
 const SLICE: Duration = Duration::from_micros(500);

@@ -34,6 +34,15 @@ pub(crate) struct MemoryLimits {
 }
 
 impl MemoryLimits {
+    /// Those of an extension.
+    fn of(self, script: &Script) -> Self {
+        let extension = script.limits.all.extension_memory_mib;
+        Self {
+            extension: extension.saturating_mul(1024 * 1024),
+            ..self
+        }
+    }
+
     /// What the state may hold at the end of a slice of a script that holds so
     /// much.
     fn during(&self, used: usize, held: usize) -> usize {
@@ -70,7 +79,7 @@ impl Accounts {
 impl Scheduler {
     /// Runs a script's code under its limits.
     pub(super) fn limited<T>(&self, lua: &Lua, script: &Rc<Script>, run: impl FnOnce() -> T) -> T {
-        let limits = self.accounts.limits;
+        let limits = self.accounts.limits.of(script);
         let mut used = lua.used_memory();
         let mut limit = limits.during(used, script.memory.get());
         if limit.saturating_sub(used) < limits.extension / SHORT {
@@ -129,7 +138,7 @@ impl Scheduler {
                 failure.message,
                 script.name(),
                 mib(script.memory.get()),
-                mib(self.accounts.limits.extension),
+                mib(self.accounts.limits.of(script).extension),
                 mib(self.accounts.limits.state),
             );
         }

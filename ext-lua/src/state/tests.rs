@@ -6,7 +6,7 @@ use super::*;
 use crate::failure::FailureKind;
 use crate::grants::Grants;
 use crate::log::StderrLog;
-use crate::script::Place;
+use crate::script::{Place, ScriptLimits};
 
 /// Runs a function of a script to its end; it gets a host function.
 fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<String, Failure> {
@@ -22,7 +22,13 @@ fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<Str
         main: "/t.lua".into(),
         own: "/t.lua".into(),
     };
-    let script = Script::new(place, Grants::default(), Arc::new(StderrLog), None);
+    let script = Script::new(
+        place,
+        Grants::default(),
+        ScriptLimits::default(),
+        Arc::new(StderrLog),
+        None,
+    );
     let told = Rc::new(RefCell::new(None));
     let tell = Rc::clone(&told);
     let (scheduler, state) = (Rc::clone(&host.scheduler), lua);

@@ -27,8 +27,7 @@ impl Actor {
         });
         let on_end = self.on_end(&open);
         for (number, call) in batch.calls {
-            let id = call.call.id.clone();
-            if let Err(outcome) = self.start(number, call, &on_end) {
+            if let Err((id, outcome)) = self.start(number, call, &on_end) {
                 open.fill(&id, outcome);
             }
         }
@@ -39,13 +38,13 @@ impl Actor {
         number: u64,
         BatchCall { call, context }: BatchCall,
         on_end: &OnEnd,
-    ) -> std::result::Result<(), Result<ToolOutput>> {
-        let fails = |failure: &Failure| Err(Ok(failure.output(&call.name)));
+    ) -> std::result::Result<(), (CallId, Result<ToolOutput>)> {
+        let fails = |failure: &Failure| Err((call.id.clone(), Ok(failure.output(&call.name))));
         let found = self.find_tool(&call.name);
         let Some((script, handler)) = found else {
             let error = Error::new(ErrorKind::NotFound, "no Lua extension has this tool")
                 .context("tool", &call.name);
-            return Err(Err(error));
+            return Err((call.id, Err(error)));
         };
         let Some(arguments) = call.arguments_object() else {
             let words = format!("the arguments are no JSON object: {}", call.arguments.get());
@@ -66,7 +65,7 @@ impl Actor {
         let now = Instant::now();
         let deadline = match context.deadline {
             Some(deadline) => now + deadline.remaining(),
-            None => now + self.host.settings.limits.call(),
+            None => now + script.limits.all.call(),
         };
         let facts = Rc::new(CallFacts::of_tool(call, context));
         let context = match handler.takes_context {
@@ -88,19 +87,24 @@ impl Actor {
                 },
             )
         });
-        match spawned {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Ok(Failure::from_error(&error).output(facts.name()))),
+        match (spawned, facts.call()) {
+            (Err(error), Some(call)) => {
+                let output = Failure::from_error(&error).output(facts.name());
+                Err((call.id.clone(), Ok(output)))
+            }
+            _ => Ok(()),
         }
     }
 
     /// What becomes of the batch's calls.
     fn on_end(&self, batch: &Rc<OpenBatch>) -> OnEnd {
-        let (batch, limits) = (Rc::clone(batch), self.host.json_limits());
+        let batch = Rc::clone(batch);
         let marks = Rc::clone(&self.host.marks);
         Rc::new(move |task, outcome| {
             let Some(facts) = &task.call else { return };
             facts.ended.set(true);
+            let bytes = task.script.limits.all.result_bytes;
+            let limits = json::Limits { bytes };
             let outcome = outcome.and_then(|values| {
                 result::output(&marks, &values, &limits).map_err(Failure::error)
             });

@@ -26,6 +26,7 @@ impl Actor {
             return;
         };
         let text = call.text.clone();
+        let deadline = Instant::now() + script.limits.all.call();
         let facts = Rc::new(CallFacts::of_command(call));
         let ended = Rc::clone(&facts);
         let done = Rc::new(Cell::new(Some(done)));
@@ -51,7 +52,7 @@ impl Actor {
                     call: Some(facts),
                     function: handler.function,
                     arguments,
-                    deadline: Some(Instant::now() + self.host.settings.limits.call()),
+                    deadline: Some(deadline),
                     on_end,
                 },
             )

@@ -57,7 +57,10 @@ impl Watch {
             paths.iter().filter_map(|p| p.canonicalize().ok()).collect()
         };
         let watched = Watched {
-            places: real(&settings.paths),
+            places: real(&settings.paths)
+                .into_iter()
+                .map(|path| Place::of(&path).map_or(path, |place| place.own))
+                .collect(),
             folders: real(&settings.folders),
         };
         let (send, changes) = mpsc::channel();

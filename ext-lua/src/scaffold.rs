@@ -8,6 +8,7 @@ use crate::annotations::annotations;
 
 const INIT: &str = r#"-- An extension for Haft. What it may reach on this machine is declared in this
 -- head, for instance:  --@grants network process=git env=HOME
+-- So is what it needs beyond the host's limits:  --@limits call_ms=600000
 
 local greeting = require("greeting")
 

@@ -28,7 +28,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Finds out what a path is.
+    /// Finds out what a path is. An `init.lua` stands for its folder.
     ///
     /// # Errors
     /// If it is neither a `.lua` file nor a folder with an `init.lua`.
@@ -38,6 +38,10 @@ impl Place {
             .map_err(|e| format!("{}: {e}", path.display()))?;
         let name = |stem: Option<&std::ffi::OsStr>| {
             stem.map_or_else(|| "script".to_owned(), |s| s.to_string_lossy().into_owned())
+        };
+        let path = match path.file_name().zip(path.parent()) {
+            Some((name, folder)) if name == "init.lua" => folder.to_owned(),
+            _ => path,
         };
         if path.is_dir() {
             let main = path.join("init.lua");

@@ -200,14 +200,14 @@ async fn names_are_one_of_a_kind_across_extensions() {
             "haft.register_command {{ name = 'same', description = 'x', handler = function() return '{text}' end }}\n"
         )
     };
-    let commands = World::new()
+    let world = World::new()
         .file("a.lua", &command("a"))
         .file("b.lua", &command("b"))
         .file(
             "c.lua",
             &(command("c").replace("same", "own") + &command("c").replace("same", "own")),
-        )
-        .start();
+        );
+    let commands = world.start();
     assert_eq!(commands.commands().await.unwrap().len(), 1);
     let said = problems(&commands).await;
     for words in ["`a` has a command `same` already", "a second command `own`"] {
@@ -372,6 +372,11 @@ async fn a_scaffold_works_and_passes_its_own_test() {
         .unwrap();
     assert!(report.is_fine(), "{report:?}");
     assert_eq!((report.tools.len(), report.tests.len()), (1, 1));
+    // Its main file stands for it.
+    let of_main = haft_ext_lua::check(&folder.path().join("greet/init.lua"))
+        .await
+        .unwrap();
+    assert_eq!((of_main.tools.len(), of_main.tests.len()), (1, 1));
     assert!(haft_ext_lua::scaffold(folder.path(), "greet").is_err());
     std::fs::write(
         folder.path().join("greet/greeting.lua"),

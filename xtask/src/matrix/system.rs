@@ -26,6 +26,17 @@ const LUA: &str = r#"
 haft.register_tool { name = "shout", description = "Says it aloud.", effects = "pure",
   schema = { type = "object", required = { "what" }, properties = { what = { type = "string" } } },
   handler = function(args) haft.sleep(1) return args.what:upper() end }
+local n = 0
+haft.register_tool { name = "count", description = "Counts its calls.", effects = "pure",
+  handler = function() n = n + 1 haft.sleep(20 // n) return "count " .. n end }
+"#;
+
+/// A round of a script's tools, each of which waits.
+const BATCH: &str = r#"
+{"id":"one","name":"shout","arguments":{"what":"first"}}
+{"id":"two","name":"count"}
+{"id":"three","name":"count"}
+{"id":"four","name":"shout","arguments":{"what":"last"}}
 "#;
 
 pub(super) fn lines(workspace: &Workspace) -> Vec<Line> {
@@ -106,6 +117,20 @@ fn smoke(shop: &Shop, name: &str, haft: &Path, plugins: &str) -> Result<Verdict>
     expect(&listed, &["read_file", "shell", "shout"])?;
     let called = run_haft(&["tools", "call", "shout", r#"{"what":"lua"}"#])?;
     expect(&called, &["LUA"])?;
+    std::fs::write(place.join("batch.jsonl"), BATCH)?;
+    let results = run_haft(&["tools", "call", "--batch", "batch.jsonl"])?;
+    let told: Vec<&str> = results.lines().filter(|l| l.starts_with('{')).collect();
+    if told.len() != 4 {
+        return Err(format!("four results were due:\n{results}").into());
+    }
+    for (result, words) in told.iter().zip([
+        ["shout", "FIRST"],
+        ["count", "count 2"],
+        ["count", "count 2"],
+        ["shout", "LAST"],
+    ]) {
+        expect(result, &words)?;
+    }
     Ok(Verdict::Passed)
 }
 

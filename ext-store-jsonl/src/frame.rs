@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 
-use serde::ser::SerializeStruct as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Visitor;
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::blobs::push_places;
@@ -349,23 +350,35 @@ impl Frame<'_> {
     }
 }
 
-/// JSON text as it stands. Raw values are made without parsing by serialising
-/// one, so this passes for one; `None` if serde_json doesn't take it for one.
+/// JSON text as it stands, in one copy. A raw value is read without a look at
+/// its text from whatever says that it holds one, which is how serde_json hands
+/// them from one format to another; `None` if this version of it does otherwise.
 fn unparsed(json: &str) -> Option<Box<RawValue>> {
-    /// The name by which a serialiser of serde_json knows raw values.
-    const RAW_VALUE: &str = "$serde_json::private::RawValue";
-
+    /// Has a raw value of this text, by the name that it is asked for with.
     struct Verbatim<'a>(&'a str);
 
-    impl Serialize for Verbatim<'_> {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            let mut raw = to.serialize_struct(RAW_VALUE, 1)?;
-            raw.serialize_field(RAW_VALUE, self.0)?;
-            raw.end()
+    impl<'de> Deserializer<'de> for Verbatim<'_> {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_newtype_struct<V: Visitor<'de>>(
+            self,
+            name: &'static str,
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            let named = std::iter::once((name, self.0.to_owned()));
+            visitor.visit_map(MapDeserializer::new(named))
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            visitor.visit_str(self.0)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+            option unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
         }
     }
-    let value = serde_json::value::to_raw_value(&Verbatim(json)).ok()?;
-    // By another name it would have become an object.
+    let value = Box::<RawValue>::deserialize(Verbatim(json)).ok()?;
     (value.get().len() == json.len()).then_some(value)
 }
 

@@ -162,13 +162,8 @@ pub(crate) fn is_kind(text: &str) -> bool {
 /// Whether JSON text is nested deeper than [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(json: &str) -> bool {
     let bytes = json.as_bytes();
-    // Text with few brackets can't be deep; nearly all records end here. The two
-    // opening ones differ in one bit, and sums of bytes are made many at once.
-    let opening = bytes.chunks(128).map(|chunk| {
-        let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
-        usize::from(count.sum::<u8>())
-    });
-    if opening.sum::<usize>() <= MAX_DEPTH {
+    // Text with few brackets can't be deep; nearly all records end here.
+    if count_opening(bytes) <= MAX_DEPTH {
         return false;
     }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -191,6 +186,20 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
     false
 }
 
+/// How many `{` and `[` there are, in strings too.
+fn count_opening(bytes: &[u8]) -> usize {
+    // The two differ in one bit, and sums of bytes are made many at once.
+    const CHUNK: usize = 64;
+    let count = |chunk: &[u8; CHUNK]| {
+        let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
+        usize::from(count.sum::<u8>())
+    };
+    let (chunks, rest) = bytes.as_chunks();
+    let mut last = [0; CHUNK];
+    last[..rest.len()].copy_from_slice(rest);
+    chunks.iter().map(count).sum::<usize>() + count(&last)
+}
+
 /// Whether this is `,"c":"1a2b3c4d"}`, and the eight digits in it.
 pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
     let digits = suffix.strip_prefix(CHECKSUM)?.strip_suffix(b"\"}")?;
@@ -199,11 +208,8 @@ pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
 
 /// Whether these digits are the checksum, in exactly the form it is written.
 pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
-    digits.len() == 8
-        && digits
-            .iter()
-            .enumerate()
-            .all(|(at, digit)| *digit == hex_digit(checksum, at))
+    let written: [u8; 8] = std::array::from_fn(|at| hex_digit(checksum, at));
+    digits == written
 }
 
 /// What a line's end says of it.
@@ -286,14 +292,17 @@ fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
 
 /// The decimal number that a text begins with, and the rest.
 pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut len) = (0_u64, 0);
-    while let Some(digit) = text.get(len).filter(|c| c.is_ascii_digit()) {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit - b'0'))?;
-        len += 1;
-    }
-    (len > 0).then(|| (number, &text[len..]))
+    /// So many digits always fit.
+    const SHORT: usize = 19;
+    let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(len);
+    let number = if len <= SHORT {
+        let add = |number: u64, digit: &u8| number * 10 + u64::from(digit - b'0');
+        digits.iter().fold(0, add)
+    } else {
+        std::str::from_utf8(digits).ok()?.parse().ok()?
+    };
+    (len > 0).then_some((number, rest))
 }
 
 /// Reads a line that has no checksum. It must have the four fields and no

@@ -169,7 +169,10 @@ fn first_words(pieces: &[Piece]) -> Option<String> {
         Piece::User(parts) => Some(parts),
         _ => None,
     });
-    let mut lines = parts.flatten().filter_map(Part::as_text).flat_map(str::lines);
+    let mut lines = parts
+        .flatten()
+        .filter_map(Part::as_text)
+        .flat_map(str::lines);
     let line = lines.find(|line| !line.trim().is_empty())?;
     Some(line.trim().chars().take(TITLE).collect())
 }

@@ -32,6 +32,7 @@ mod recorded;
 mod request;
 mod rounds;
 mod skills;
+mod sqlite;
 
 const BENCHMARKS: &[Benchmark] = &[
     // First, while this process itself is small: see `Sample::of_process`.
@@ -136,6 +137,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "a record that is on the disk then, beside a write and `fdatasync`",
         budgets: &[Budget::WallRatio(1.3)],
         set_up: append::durable,
+    },
+    Benchmark {
+        name: "append-64",
+        about: "a durable record into one of 64 threads at once, beside an insert into SQLite (`WAL`, `FULL`) by as many",
+        budgets: &[Budget::WallRatio(0.1)],
+        set_up: sqlite::side_by_side,
     },
     Benchmark {
         name: "load",

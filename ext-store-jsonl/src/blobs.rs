@@ -14,17 +14,21 @@ use sha2::{Digest as _, Sha256};
 
 use crate::disk::{Access, Folder};
 use crate::frame::{Frame, MAX_LINE};
-use crate::layout::{Layout, unique_name};
+use crate::layout::{Layout, NEW_PREFIX, unique_name};
 use crate::repair::write_all;
 
 /// The folder beside the log.
-const FOLDER: &str = "blobs";
+pub(crate) const FOLDER: &str = "blobs";
 /// A string of this length, with its quotes, gets a file of its own.
 pub(crate) const BLOB_BYTES: usize = 32 * 1024;
 /// What a reference begins with, its quote included.
 const PREFIX: &str = "\"blob:sha256-";
-/// A reference's length: prefix, 64 digits, quote.
-const REFERENCE: usize = PREFIX.len() + 64 + 1;
+/// What stands before the hash wherever a payload is named.
+pub(crate) const MENTION: &str = "blob:sha256-";
+/// The digits of a hash, which is a payload's name.
+pub(crate) const HASH_LEN: usize = 64;
+/// A reference's length: prefix, hash, quote.
+const REFERENCE: usize = PREFIX.len() + HASH_LEN + 1;
 
 /// Data whose long strings are references.
 pub(crate) struct Split<'d> {
@@ -125,7 +129,7 @@ impl Split<'_> {
 }
 
 fn write(folder: &Folder, name: &str, bytes: &[u8], durable: bool) -> io::Result<()> {
-    let fresh = format!(".new-{}", unique_name());
+    let fresh = format!("{NEW_PREFIX}{}", unique_name());
     let file = folder.create_file(&fresh, Access::ReadWrite)?;
     let written = (|| {
         write_all(&**folder.ops(), &file, bytes)?;

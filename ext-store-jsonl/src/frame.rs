@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 
-use serde::ser::SerializeStruct as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Visitor;
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::blobs::push_places;
@@ -161,13 +162,8 @@ pub(crate) fn is_kind(text: &str) -> bool {
 /// Whether JSON text is nested deeper than [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(json: &str) -> bool {
     let bytes = json.as_bytes();
-    // Text with few brackets can't be deep; nearly all records end here. The two
-    // opening ones differ in one bit, and sums of bytes are made many at once.
-    let opening = bytes.chunks(128).map(|chunk| {
-        let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
-        usize::from(count.sum::<u8>())
-    });
-    if opening.sum::<usize>() <= MAX_DEPTH {
+    // Text with few brackets can't be deep; nearly all records end here.
+    if count_opening(bytes) <= MAX_DEPTH {
         return false;
     }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -190,6 +186,20 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
     false
 }
 
+/// How many `{` and `[` there are, in strings too.
+fn count_opening(bytes: &[u8]) -> usize {
+    // The two differ in one bit, and sums of bytes are made many at once.
+    const CHUNK: usize = 64;
+    let count = |chunk: &[u8; CHUNK]| {
+        let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
+        usize::from(count.sum::<u8>())
+    };
+    let (chunks, rest) = bytes.as_chunks();
+    let mut last = [0; CHUNK];
+    last[..rest.len()].copy_from_slice(rest);
+    chunks.iter().map(count).sum::<usize>() + count(&last)
+}
+
 /// Whether this is `,"c":"1a2b3c4d"}`, and the eight digits in it.
 pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
     let digits = suffix.strip_prefix(CHECKSUM)?.strip_suffix(b"\"}")?;
@@ -198,11 +208,8 @@ pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
 
 /// Whether these digits are the checksum, in exactly the form it is written.
 pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
-    digits.len() == 8
-        && digits
-            .iter()
-            .enumerate()
-            .all(|(at, digit)| *digit == hex_digit(checksum, at))
+    let written: [u8; 8] = std::array::from_fn(|at| hex_digit(checksum, at));
+    digits == written
 }
 
 /// What a line's end says of it.
@@ -285,14 +292,17 @@ fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
 
 /// The decimal number that a text begins with, and the rest.
 pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut len) = (0_u64, 0);
-    while let Some(digit) = text.get(len).filter(|c| c.is_ascii_digit()) {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit - b'0'))?;
-        len += 1;
-    }
-    (len > 0).then(|| (number, &text[len..]))
+    /// So many digits always fit.
+    const SHORT: usize = 19;
+    let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(len);
+    let number = if len <= SHORT {
+        let add = |number: u64, digit: &u8| number * 10 + u64::from(digit - b'0');
+        digits.iter().fold(0, add)
+    } else {
+        std::str::from_utf8(digits).ok()?.parse().ok()?
+    };
+    (len > 0).then_some((number, rest))
 }
 
 /// Reads a line that has no checksum. It must have the four fields and no
@@ -349,23 +359,35 @@ impl Frame<'_> {
     }
 }
 
-/// JSON text as it stands. Raw values are made without parsing by serialising
-/// one, so this passes for one; `None` if serde_json doesn't take it for one.
+/// JSON text as it stands, in one copy. A raw value is read without a look at
+/// its text from whatever says that it holds one, which is how serde_json hands
+/// them from one format to another; `None` if this version of it does otherwise.
 fn unparsed(json: &str) -> Option<Box<RawValue>> {
-    /// The name by which a serialiser of serde_json knows raw values.
-    const RAW_VALUE: &str = "$serde_json::private::RawValue";
-
+    /// Has a raw value of this text, by the name that it is asked for with.
     struct Verbatim<'a>(&'a str);
 
-    impl Serialize for Verbatim<'_> {
-        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-            let mut raw = to.serialize_struct(RAW_VALUE, 1)?;
-            raw.serialize_field(RAW_VALUE, self.0)?;
-            raw.end()
+    impl<'de> Deserializer<'de> for Verbatim<'_> {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_newtype_struct<V: Visitor<'de>>(
+            self,
+            name: &'static str,
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            let named = std::iter::once((name, self.0.to_owned()));
+            visitor.visit_map(MapDeserializer::new(named))
+        }
+
+        fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            visitor.visit_str(self.0)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+            option unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
         }
     }
-    let value = serde_json::value::to_raw_value(&Verbatim(json)).ok()?;
-    // By another name it would have become an object.
+    let value = Box::<RawValue>::deserialize(Verbatim(json)).ok()?;
     (value.get().len() == json.len()).then_some(value)
 }
 

@@ -69,8 +69,8 @@
 //! unless the policy is `os`, before the line that names it is written. Readers
 //! put it back byte for byte; one that is gone or isn't what its name says is
 //! reported, and its reference is what is read. Forks read their parent's. A
-//! payload whose line was never written costs its room until the thread is
-//! deleted, or is said again.
+//! payload whose line was never written, because of a full disk or a crash, is
+//! removed: at once, or before the first append of the thread's next writer.
 //!
 //! The store writes four kinds of its own, which take numbers like any other:
 //! - `header`, a log's first record: format, version, id, creator, parent;
@@ -162,6 +162,7 @@ mod scan;
 mod store;
 mod tail;
 mod thread_log;
+mod unused;
 mod walk;
 mod writer;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use crate::frame::{Fault, Frame, MAX_LINE, Seal, decode_sealed, decode_unsealed, seal};
+use crate::frame::{Fault, Frame, MAX_LINE, START, Seal, decode_sealed, decode_unsealed, seal};
 use crate::resync::resync;
 
 const FIRST_CHUNK: usize = 16 * 1024;
@@ -87,6 +87,9 @@ impl<'f> Scanner<'f> {
 
     /// The next piece, or `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        if let Some(range) = self.sealed_line() {
+            return Ok(Some(self.piece(range, Kind::Sealed)));
+        }
         loop {
             if let Some((range, kind)) = self.queue.pop_front() {
                 return Ok(Some(self.piece(range, kind)));
@@ -104,6 +107,22 @@ impl<'f> Scanner<'f> {
                 }
             }
         }
+    }
+
+    /// Passes a line that is at hand whole, and a record with a checksum that
+    /// fits: what nearly all lines are.
+    fn sealed_line(&mut self) -> Option<Range<usize>> {
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let rest = self.rest();
+        let len = memchr::memchr(b'\n', rest).filter(|len| *len < MAX_LINE)?;
+        if !rest.starts_with(START) || !matches!(seal(&rest[..len]), Seal::Fits) {
+            return None;
+        }
+        let range = self.next..self.next + len;
+        self.next = range.end + 1;
+        Some(range)
     }
 
     /// Passes a line. If it is one record that is all; else its pieces are put

@@ -22,6 +22,7 @@ use crate::kinds::{self, METADATA, Repair};
 use crate::lock::ThreadLock;
 use crate::log_file::LOG_FILE;
 use crate::repair::{cut_torn, write_all};
+use crate::unused;
 use group::GroupText;
 use mend::Mend;
 
@@ -196,20 +197,18 @@ impl ThreadLog {
             text.push_repair(repair);
         }
         let first_seq = text.next_seq();
+        let mut with_payloads = false;
         match content {
             Content::Records(records) => {
                 for record in records {
                     match blobs::split(record.data.get()) {
                         None => text.push(&record.kind, record.data.get()),
                         Some(split) => {
+                            with_payloads = true;
                             let durable = self.policy.syncs_blobs();
-                            split.write(&self.folder, durable).map_err(|e| {
-                                self.write_error(
-                                    e,
-                                    "a large payload can't be put beside it; nothing was written, \
-                                     and nothing before it is lost",
-                                )
-                            })?;
+                            if let Err(error) = split.write(&self.folder, durable) {
+                                return Err(self.give_up_payloads(error));
+                            }
                             text.push_with_blobs(&record.kind, &split.data, &split.places);
                         }
                     }
@@ -221,7 +220,7 @@ impl ThreadLog {
 
         let ops = Arc::clone(self.folder.ops());
         if let Err(error) = write_all(&*ops, &self.file, &group.bytes) {
-            return Err(self.take_back(error));
+            return Err(self.take_back(error, with_payloads));
         }
         let before = self.good;
         self.good += group.bytes.len() as u64;
@@ -294,6 +293,9 @@ impl ThreadLog {
             self.mend.torn = None;
             self.repaired(repair);
         }
+        if self.mend.payloads {
+            self.remove_unused_payloads();
+        }
         if self.mend.line_break && self.mend.repair.is_none() {
             let repair = Repair {
                 offset: self.good,
@@ -315,10 +317,32 @@ impl ThreadLog {
         self.mend.repair = Some(repair);
     }
 
+    /// Removes payloads that the log doesn't name. Room that isn't got back now
+    /// is no reason not to write: the next writer may get it, or the thread's
+    /// deletion will.
+    fn remove_unused_payloads(&mut self) {
+        self.mend.payloads = false;
+        let _ = unused::remove(&self.folder, &self.file, self.good);
+    }
+
+    /// Gives up a group of which a payload couldn't be written.
+    fn give_up_payloads(&mut self, error: io::Error) -> Error {
+        self.remove_unused_payloads();
+        self.write_error(
+            error,
+            "a large payload can't be put beside it; nothing was written, and nothing before it \
+             is lost",
+        )
+    }
+
     /// Cuts a failed write off.
-    fn take_back(&mut self, error: io::Error) -> Error {
+    fn take_back(&mut self, error: io::Error, with_payloads: bool) -> Error {
         self.mend.fragment = true;
+        self.mend.payloads |= with_payloads;
         if self.cut_fragment().is_ok() {
+            if with_payloads {
+                self.remove_unused_payloads();
+            }
             return self.write_error(error, "nothing was written, and nothing before it is lost");
         }
         // So that the fragment isn't taken for somebody else's.

@@ -223,6 +223,13 @@ impl PostgresConfig {
         self
     }
 
+    /// Trusts the certificates in this file too, in PEM.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(path.into());
+        self
+    }
+
     /// The name by which others are told who has a thread; else the host's.
     #[must_use]
     pub fn node(mut self, node: impl Into<String>) -> Self {

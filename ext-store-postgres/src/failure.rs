@@ -3,6 +3,8 @@
 use haft_api::{Error, ErrorKind};
 use tokio_postgres::error::{Severity, SqlState};
 
+use crate::tls::is_about_certificate;
+
 /// A failed operation, by whether it is known to have changed nothing.
 pub(crate) enum Failure {
     /// The server refused it.
@@ -41,6 +43,14 @@ impl From<tokio_postgres::Error> for Failure {
 /// password.
 pub(crate) fn explain(error: tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
+        if is_about_certificate(&error) {
+            let text = "the database server's certificate isn't trusted: `ca_file` must have the \
+                        certificate of who issued it, and the connection string the host's name \
+                        that stands in it";
+            return Error::new(ErrorKind::Denied, text)
+                .permanent()
+                .source(error);
+        }
         let text = "the connection to the database failed or broke off";
         return Error::new(ErrorKind::Unavailable, text).source(error);
     };

@@ -5,9 +5,9 @@
 //! server's certificate is verified.
 
 #[cfg(feature = "tls")]
-pub(crate) use with::{Tls, connector};
+pub(crate) use with::{Tls, connector, is_about_certificate};
 #[cfg(not(feature = "tls"))]
-pub(crate) use without::{Tls, connector};
+pub(crate) use without::{Tls, connector, is_about_certificate};
 
 #[cfg(not(feature = "tls"))]
 mod without {
@@ -28,10 +28,16 @@ mod without {
         }
         Ok(tokio_postgres::NoTls)
     }
+
+    pub(crate) fn is_about_certificate(_: &tokio_postgres::Error) -> bool {
+        false
+    }
 }
 
 #[cfg(feature = "tls")]
 mod with {
+    use std::error::Error as _;
+    use std::io;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -78,6 +84,23 @@ mod with {
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         Ok(MakeRustlsConnect::new(config))
+    }
+
+    /// Whether a connection failed because of the server's certificate.
+    pub(crate) fn is_about_certificate(error: &tokio_postgres::Error) -> bool {
+        let mut next = error.source();
+        while let Some(error) = next {
+            // What an I/O error was made of isn't its source.
+            let inner = error
+                .downcast_ref::<io::Error>()
+                .and_then(|error| error.get_ref()?.downcast_ref());
+            let found = error.downcast_ref().or(inner);
+            if matches!(found, Some(rustls::Error::InvalidCertificate(_))) {
+                return true;
+            }
+            next = error.source();
+        }
+        false
     }
 
     fn unusable(message: &str, error: rustls::Error) -> Error {

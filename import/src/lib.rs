@@ -14,6 +14,7 @@
 //! let session = haft_import::read(file.as_bytes(), None)?;
 //! assert_eq!(session.format, haft_import::Format::Pi);
 //! assert_eq!(session.pieces.len(), 2);
+//! assert_eq!(session.title.as_deref(), Some("Hello"));
 //! assert_eq!(session.losses[0].line, Some(4));
 //! # Ok::<(), haft_api::Error>(())
 //! ```
@@ -31,7 +32,7 @@ use std::fmt;
 use std::io::BufRead;
 use std::str::FromStr;
 
-use haft_api::{Error, ErrorKind, Result};
+use haft_api::{Error, ErrorKind, Part, Result};
 use haft_core::Piece;
 use serde_json::Value;
 
@@ -90,7 +91,8 @@ pub struct Imported {
     pub format: Format,
     /// Its id there.
     pub id: Option<String>,
-    /// Its title there.
+    /// Its title there; of a session without one, the first line of the user's
+    /// first message that has text, cut to 80 characters.
     pub title: Option<String>,
     /// The folder it worked in.
     pub workspace: Option<String>,
@@ -154,8 +156,25 @@ pub fn read(file: impl BufRead, format: Option<Format>) -> Result<Imported> {
             format!("there is no message in this {format} session"),
         ));
     }
+    imported.title = imported.title.or_else(|| first_words(&imported.pieces));
     imported.losses = losses.into_vec();
     Ok(imported)
+}
+
+/// The first line of what the user said first, shortened to a title.
+fn first_words(pieces: &[Piece]) -> Option<String> {
+    /// Most characters of a title.
+    const TITLE: usize = 80;
+    let parts = pieces.iter().filter_map(|piece| match piece {
+        Piece::User(parts) => Some(parts),
+        _ => None,
+    });
+    let mut lines = parts
+        .flatten()
+        .filter_map(Part::as_text)
+        .flat_map(str::lines);
+    let line = lines.find(|line| !line.trim().is_empty())?;
+    Some(line.trim().chars().take(TITLE).collect())
 }
 
 impl Imported {

@@ -95,6 +95,7 @@ fn a_codex_rollout() {
         ],
     );
     assert_eq!(imported.id.as_deref(), Some("s1"));
+    assert_eq!(imported.title.as_deref(), Some("Look"));
     assert_eq!(imported.workspace.as_deref(), Some("/w"));
 }
 
@@ -195,6 +196,28 @@ fn a_pi_session() {
         ],
     );
     assert_eq!(imported.title.as_deref(), Some("Greeting"));
+}
+
+#[test]
+fn a_session_without_a_title_is_called_by_its_first_words() {
+    let check = |blocks: &str, expected: Option<&str>| {
+        let file = format!(
+            r#"{{"type":"session","id":"s","cwd":"/w"}}
+{{"type":"message","message":{{"role":"user","content":{blocks}}}}}
+{{"type":"message","message":{{"role":"assistant","content":"Bye"}}}}"#
+        );
+        let imported = read(file.as_bytes(), None).unwrap();
+        assert_eq!(imported.title.as_deref(), expected, "{blocks}");
+    };
+    let image = r#"{"type":"image","data":"AA","mimeType":"image/png"}"#;
+    check(r#""What is this?""#, Some("What is this?"));
+    check(r#""\n \n  one\ntwo""#, Some("one"));
+    check(
+        &format!(r#"[{image},{{"type":"text","text":"A cat"}}]"#),
+        Some("A cat"),
+    );
+    check(&format!("\"{}\"", "中".repeat(100)), Some(&"中".repeat(80)));
+    check(&format!("[{image}]"), None);
 }
 
 #[test]

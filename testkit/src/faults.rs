@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::poll;
 use haft_api::{Error, ErrorData, Result};
 use tokio::sync::watch;
 
+use crate::crash::{CrashMoment, Fate, Life, crashed};
 use crate::gate::Gate;
 use crate::lock::lock;
 
@@ -34,6 +36,7 @@ enum Runs {
 struct Plan<Op> {
     started: watch::Sender<BTreeMap<Op, usize>>,
     faults: Mutex<Vec<(Op, Runs, Fault)>>,
+    life: Life,
 }
 
 /// Counts a double's operations and lets a test make them slow, fail, hang or
@@ -66,6 +69,7 @@ impl<Op: Copy + Ord> Faults<Op> {
         Self(Arc::new(Plan {
             started: watch::Sender::new(BTreeMap::new()),
             faults: Mutex::new(Vec::new()),
+            life: Life::default(),
         }))
     }
 
@@ -75,6 +79,25 @@ impl<Op: Copy + Ord> Faults<Op> {
             faults: self,
             operation,
         }
+    }
+
+    /// Ends the process, as far as the double is concerned, in the run of this
+    /// number, the first of all operations' being 0: that run and all that are
+    /// begun later fail, permanently. What is under way goes on. The locks and
+    /// leases that the system takes from a dead process are let go of by dropping
+    /// what holds them.
+    pub fn crash_at(&self, number: usize, moment: CrashMoment) {
+        self.0.life.end_at(number, moment);
+    }
+
+    /// Whether it has ended.
+    pub fn is_crashed(&self) -> bool {
+        self.0.life.is_over()
+    }
+
+    /// How many runs were begun of all operations, up to the end.
+    pub fn total(&self) -> usize {
+        self.0.life.begun()
     }
 
     /// Takes back every fault that was put in. Who is held at a gate or hangs
@@ -87,7 +110,9 @@ impl<Op: Copy + Ord> Faults<Op> {
     /// and gates come first, in the order they were put in, then the failure.
     ///
     /// # Errors
-    /// The operation's own error, or the one that was put in.
+    /// The operation's own error, or the one that was put in;
+    /// [`ErrorKind::Unavailable`](haft_api::ErrorKind::Unavailable), permanently,
+    /// from a [crash](Self::crash_at) on.
     ///
     /// # Panics
     /// If a panic was put in.
@@ -96,29 +121,34 @@ impl<Op: Copy + Ord> Faults<Op> {
         operation: Op,
         run: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        let faults = self.start(operation);
-        for fault in &faults {
-            match fault {
-                Fault::Delay(time) => tokio::time::sleep(*time).await,
-                Fault::Hold(gate) => gate.pass().await,
-                Fault::Stall => std::future::pending().await,
-                Fault::Fail(_) | Fault::FailAfter(_) | Fault::Panic(_) => {}
-            }
+        self.begin(operation).run(run).await
+    }
+
+    /// Runs a part of an operation that has a name of its own.
+    pub(crate) async fn run_within<T>(
+        &self,
+        operation: Op,
+        run: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let part = Run {
+            fate: Fate::Lives,
+            faults: self.start(operation),
+        };
+        part.run(run).await
+    }
+
+    /// Begins a run whose operation is made of what befalls it.
+    pub(crate) fn begin(&self, operation: Op) -> Run {
+        match self.0.life.begin() {
+            Fate::Lives => Run {
+                fate: Fate::Lives,
+                faults: self.start(operation),
+            },
+            fate => Run {
+                fate,
+                faults: Vec::new(),
+            },
         }
-        for fault in &faults {
-            match fault {
-                Fault::Fail(error) => return Err(Error::from(error.clone())),
-                Fault::Panic(message) => panic!("{message}"),
-                _ => {}
-            }
-        }
-        let outcome = run.await?;
-        for fault in faults {
-            if let Fault::FailAfter(error) = fault {
-                return Err(Error::from(error));
-            }
-        }
-        Ok(outcome)
     }
 
     /// Counts a run and says what befalls it.
@@ -136,6 +166,70 @@ impl<Op: Copy + Ord> Faults<Op> {
             })
             .map(|(_, _, fault)| fault.clone())
             .collect()
+    }
+}
+
+/// A run that was begun.
+pub(crate) struct Run {
+    fate: Fate,
+    faults: Vec<Fault>,
+}
+
+impl Run {
+    /// Whether only a part is to be written of what the operation writes.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.fate == Fate::Ends(CrashMoment::Torn)
+    }
+
+    /// Runs the operation; of one that is torn, its first part.
+    pub(crate) async fn run_part<T>(
+        self,
+        run: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let fate = match self.fate {
+            Fate::Ends(CrashMoment::Torn) => Fate::Ends(CrashMoment::After),
+            fate => fate,
+        };
+        Self { fate, ..self }.run(run).await
+    }
+
+    async fn run<T>(self, run: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        match self.fate {
+            Fate::Lives => {}
+            Fate::Ends(CrashMoment::Within) => {
+                let mut run = std::pin::pin!(run);
+                // Whatever it says, nobody hears of it.
+                let _ = poll!(run.as_mut());
+                return Err(crashed());
+            }
+            Fate::Ends(CrashMoment::After) => {
+                let _ = run.await;
+                return Err(crashed());
+            }
+            Fate::Ends(_) | Fate::Over => return Err(crashed()),
+        }
+        for fault in &self.faults {
+            match fault {
+                Fault::Delay(time) => tokio::time::sleep(*time).await,
+                Fault::Hold(gate) => gate.pass().await,
+                Fault::Stall => std::future::pending().await,
+                Fault::Fail(_) | Fault::FailAfter(_) | Fault::Panic(_) => {}
+            }
+        }
+        for fault in &self.faults {
+            match fault {
+                Fault::Fail(error) => return Err(Error::from(error.clone())),
+                Fault::Panic(message) => panic!("{message}"),
+                _ => {}
+            }
+        }
+        let outcome = run.await?;
+        for fault in self.faults {
+            if let Fault::FailAfter(error) = fault {
+                return Err(Error::from(error));
+            }
+        }
+        Ok(outcome)
     }
 }
 

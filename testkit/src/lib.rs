@@ -57,7 +57,8 @@
 //! - [`ScriptedEngine`] plays [`Round`]s, keeps every request, and refuses a
 //!   history that no provider would take.
 //! - [`MemoryStore`] is an honest store; [`FaultStore`] makes any store slow or
-//!   fail, and writes a [`Journal`] by which a test tells durable from visible.
+//!   fail, lets its process end at any point, and writes a [`Journal`] by which a
+//!   test tells durable from visible.
 //! - [`MemoryRunner`] has sandboxes, processes and leases in memory.
 //! - [`EchoTool`], [`SleepTool`], [`FailTool`], [`PanicTool`], [`CountingTool`],
 //!   [`OutputTool`], [`FnTool`] are tools; [`BatchSource`] is a source that goes
@@ -72,6 +73,7 @@
 //!   Anthropic's wires.
 #![forbid(unsafe_code)]
 
+mod crash;
 mod engine;
 mod events;
 mod faults;
@@ -88,6 +90,7 @@ mod store;
 mod suite;
 mod tools;
 
+pub use crash::CrashMoment;
 pub use engine::{Round, RoundCounts, ScriptedEngine, Step, Wait, check_prefixes};
 pub use events::{event_name, summarise};
 pub use faults::{Faults, Injection, Operation};

@@ -1,7 +1,8 @@
 //! A real PostgreSQL server for tests.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::chown;
+use std::net::TcpListener;
+use std::os::unix::fs::{OpenOptionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -37,6 +38,9 @@ kill -QUIT $pid 2>/dev/null; wait $pid
 rm -rf "$dir"
 "#;
 
+/// The port by which a server's socket is called.
+const PORT: u16 = 5432;
+
 /// A PostgreSQL server of the test's own, on a socket in a temporary folder.
 ///
 /// It needs `initdb` and `postgres`, in the `PATH` or where distributions put
@@ -48,6 +52,7 @@ rm -rf "$dir"
 #[derive(Debug)]
 pub struct PostgresServer {
     folder: PathBuf,
+    port: u16,
     keeper: Mutex<Keeper>,
 }
 
@@ -65,19 +70,55 @@ impl PostgresServer {
     /// # Errors
     /// Why there can be no server here, in words for a skipped test.
     pub fn start(settings: &[(&str, &str)]) -> Result<Self, String> {
+        Self::start_on(PORT, settings, &[])
+    }
+
+    /// Starts a server that also listens at a free port of 127.0.0.1, where it
+    /// offers TLS with this certificate and key, in PEM.
+    ///
+    /// # Errors
+    /// Why there can be no server here, in words for a skipped test.
+    pub fn start_tls(certificate: &str, key: &str) -> Result<Self, String> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.map_err(|e| format!("no free port: {e}"))?.port();
+        let settings = [
+            ("listen_addresses", "127.0.0.1"),
+            ("ssl", "on"),
+            ("ssl_cert_file", "../server.crt"),
+            ("ssl_key_file", "../server.key"),
+        ];
+        let files = [("server.crt", certificate), ("server.key", key)];
+        Self::start_on(port, &settings, &files)
+    }
+
+    fn start_on(
+        port: u16,
+        settings: &[(&str, &str)],
+        files: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let programs = programs()?;
         let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
         // The keeper removes it.
         let folder = folder.keep();
-        let started = Self::start_in(&programs, &folder, settings);
+        let started = Self::start_in(&programs, &folder, port, settings, files);
         if started.is_err() {
             std::fs::remove_dir_all(&folder).ok();
         }
         started
     }
 
-    fn start_in(programs: &Path, folder: &Path, settings: &[(&str, &str)]) -> Result<Self, String> {
+    fn start_in(
+        programs: &Path,
+        folder: &Path,
+        port: u16,
+        settings: &[(&str, &str)],
+        files: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let user = unprivileged(folder)?;
+        for (name, text) in files {
+            own_file(&folder.join(name), text, user)
+                .map_err(|e| format!("the server's file {name} can't be made: {e}"))?;
+        }
         if let Some((uid, gid)) = user {
             chown(folder, Some(uid), Some(gid))
                 .map_err(|e| format!("the server's folder can't be given away: {e}"))?;
@@ -85,6 +126,7 @@ impl PostgresServer {
         let command = |program: &Path| {
             let mut command = Command::new(program);
             command.current_dir(folder).env("LC_ALL", "C");
+            command.env("PGPORT", port.to_string());
             if let Some((uid, gid)) = user {
                 command.uid(uid).gid(gid);
             }
@@ -117,6 +159,7 @@ impl PostgresServer {
         let output = output.ok_or("a shell without output")?;
         let server = Self {
             folder: folder.to_owned(),
+            port,
             keeper: Mutex::new(Keeper {
                 child,
                 input,
@@ -133,14 +176,20 @@ impl PostgresServer {
     /// The connection string, for the user that may do everything.
     pub fn url(&self) -> String {
         format!(
-            "host={} port=5432 user=haft dbname=postgres",
-            self.folder.display()
+            "host={} port={} user=haft dbname=postgres",
+            self.folder.display(),
+            self.port
         )
+    }
+
+    /// The port, of 127.0.0.1 too if the server was started with TLS.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The server's socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.join(".s.PGSQL.5432")
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
     }
 
     /// Ends the server as a crash does, without writing back anything, and starts
@@ -198,6 +247,20 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.input.take());
         self.child.wait().ok();
+    }
+}
+
+/// A file that the server alone may read.
+fn own_file(path: &Path, text: &str, user: Option<(u32, u32)>) -> std::io::Result<()> {
+    let mut file = std::fs::File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    match user {
+        Some((uid, gid)) => chown(path, Some(uid), Some(gid)),
+        None => Ok(()),
     }
 }
 

@@ -33,6 +33,7 @@ enum Flaw {
     ForgetsForkPoints,
     ForksOfNothingAreEmpty,
     ForgetsAllAtARestart,
+    WritesWhatItAcknowledgedLater,
 }
 
 #[derive(Clone)]
@@ -58,6 +59,7 @@ impl Broken {
             thread,
             next_seq,
             flaw: self.flaw,
+            unwritten: Vec::new(),
         })
     }
 }
@@ -101,6 +103,7 @@ impl ThreadStore for Broken {
                 thread: thread.clone(),
                 next_seq,
                 flaw: self.flaw,
+                unwritten: Vec::new(),
             }));
         }
         match self.inner.open_writer(thread).await {
@@ -171,6 +174,8 @@ struct BrokenWriter {
     thread: ThreadId,
     next_seq: u64,
     flaw: Flaw,
+    /// Acknowledged, and not written yet.
+    unwritten: Vec<NewRecord>,
 }
 
 #[async_trait]
@@ -199,6 +204,14 @@ impl ThreadWriter for BrokenWriter {
             _ => {}
         }
         let mut inner = self.inner.lock().await;
+        if self.flaw == Flaw::WritesWhatItAcknowledgedLater {
+            let count = group.len() as u64;
+            let before = std::mem::replace(&mut self.unwritten, group);
+            inner.append(before, to).await?;
+            let first_seq = inner.next_seq();
+            self.next_seq = first_seq + count;
+            return Ok(Appended::new(first_seq, 0));
+        }
         let mut appended = inner.append(group, to).await?;
         if self.flaw == Flaw::AcknowledgesAWrongNumber {
             appended.first_seq += 1;
@@ -223,6 +236,8 @@ impl ThreadWriter for BrokenWriter {
     }
 
     async fn close(self: Box<Self>) -> Result<()> {
+        let mut inner = self.inner.lock().await;
+        inner.append(self.unwritten, Durability::Barrier).await?;
         Ok(())
     }
 }
@@ -324,6 +339,11 @@ async fn broken_threads_are_found() {
     check(
         Flaw::ForgetsAllAtARestart,
         &["a_restart_keeps_threads", "a_restart_keeps_200_threads"],
+    )
+    .await;
+    check(
+        Flaw::WritesWhatItAcknowledgedLater,
+        &["a_crash_in_any_operation_costs_nothing_acknowledged"],
     )
     .await;
 }

@@ -18,6 +18,7 @@ mod extensions;
 mod features;
 mod packages;
 mod shop;
+mod stores;
 mod system;
 mod third_party;
 
@@ -137,6 +138,7 @@ fn lines(workspace: &Workspace, depth: Depth) -> Vec<Line> {
     lines.extend(third_party::lines(workspace));
     lines.extend(extensions::lines(workspace));
     lines.extend(system::lines(workspace));
+    lines.extend(stores::lines(workspace));
     lines.extend(builds::lines(workspace));
     lines.retain(|line| line.depth <= depth);
     lines

@@ -269,6 +269,9 @@ impl Folded {
     /// at hand can't follow open calls.
     fn make_room(&mut self, record: &ThreadRecord, seq: u64) {
         self.begin_with_user(record, seq);
+        if self.history.open_calls().next().is_none() {
+            return;
+        }
         let follows_results = match record {
             ThreadRecord::TurnStarted { .. }
             | ThreadRecord::TurnEnded { .. }

@@ -128,6 +128,15 @@ struct Fields {
     through: Option<u64>,
 }
 
+/// Those of an item.
+#[derive(Deserialize)]
+struct ItemFields {
+    e: u64,
+    #[serde(default)]
+    turn: Option<TurnId>,
+    item: Arc<Item>,
+}
+
 /// A record of the runtime's, read back.
 pub(crate) struct Parsed {
     pub(crate) first_event: u64,
@@ -220,9 +229,8 @@ impl ThreadRecord {
     /// Reads a record back; `None` if it isn't one of the runtime's, or lacks
     /// what its kind needs.
     pub(crate) fn decode(record: &Record) -> Result<Option<Parsed>> {
-        const KINDS: [&str; 9] = [
+        const KINDS: [&str; 8] = [
             "turn_started",
-            "item",
             "tool_started",
             "approval_requested",
             "approval_resolved",
@@ -231,6 +239,15 @@ impl ThreadRecord {
             "turn_ended",
             "turn_recovered",
         ];
+        if record.kind == "item" {
+            // Nearly all records are; they aren't worth the fields of all kinds.
+            let ItemFields { e, turn, item } = record.parse()?;
+            return Ok(Some(Parsed {
+                first_event: e,
+                turn,
+                record: Self::Item(item),
+            }));
+        }
         if !KINDS.contains(&record.kind.as_str()) {
             return Ok(None);
         }
@@ -258,7 +275,6 @@ impl ThreadRecord {
                 model: f.model,
                 mode: f.mode?,
             },
-            "item" => Self::Item(f.item?),
             "tool_started" => Self::ToolStarted {
                 call_ids: f.call_ids?,
             },

@@ -306,3 +306,36 @@ async fn an_index_that_cannot_be_written_fails_nothing() {
     let page = store.list(Default::default()).await.unwrap();
     assert_eq!(page.threads[0].title.as_deref(), Some("x"));
 }
+
+#[tokio::test]
+async fn a_payload_whose_line_finds_no_room_gives_its_own_back() {
+    let payload = "x".repeat(40_000);
+    // Too little for the payload; enough for it, and not for its line, at all or
+    // in part.
+    for room in [0, 100, 39_000, 40_002, 40_050] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Arc::new(TestDisk::default());
+        let mut writer = thread(folder.path(), &disk).await;
+        let payloads = log(folder.path()).with_file_name("blobs");
+        let count = || fs::read_dir(&payloads).map_or(0, Iterator::count);
+        disk.set(full(room));
+        let error = writer
+            .append(notes(&[&payload]), Durability::Barrier)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("disk is full"), "{error}");
+        assert_eq!(count(), 0, "room for {room}");
+        disk.set(Plan::default());
+        writer
+            .append(notes(&[&payload]), Durability::Barrier)
+            .await
+            .unwrap();
+        assert_eq!(count(), 1, "room for {room}");
+        let store = JsonlStore::open(folder.path(), Default::default()).unwrap();
+        let (records, codes) = read(&store, &id("t")).await.unwrap();
+        assert_eq!(
+            (texts(&records), codes),
+            (vec!["one".to_owned(), payload.clone()], vec![])
+        );
+    }
+}

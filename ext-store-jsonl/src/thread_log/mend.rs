@@ -21,6 +21,8 @@ pub(super) struct Mend {
     pub(super) repair: Option<Repair>,
     /// There is no record at all: not even a header.
     pub(super) header: bool,
+    /// There may be payloads whose lines weren't written.
+    pub(super) payloads: bool,
 }
 
 impl Mend {
@@ -30,6 +32,7 @@ impl Mend {
             || self.line_break
             || self.repair.is_some()
             || self.header
+            || self.payloads
     }
 
     /// What is to be done about a log's end, and where the good part ends.

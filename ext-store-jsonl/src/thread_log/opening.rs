@@ -17,6 +17,7 @@ use crate::kinds::Header;
 use crate::lock::{LOCK_FILE, ThreadLock};
 use crate::log_file::{LOG_FILE, LogFile, newer_format};
 use crate::scan::{Piece, Scanner};
+use crate::unused;
 
 const NEWER: &str = "the thread was written by a newer version of haft, in a format that this one \
                      only reads; write to it with that version";
@@ -86,10 +87,11 @@ impl ThreadLog {
             state = State::ReadOnly(ErrorKind::Denied, NEWER);
         }
         diagnostics.extend(newer);
-        let identity = identity(&fstat(&file).map_err(|e| failed(e.into()))?);
+        let stat = fstat(&file).map_err(|e| failed(e.into()))?;
+        let identity = identity(&stat);
         let (size, tail) = (log.size, log.tail(id)?);
         let metadata;
-        let (mend, good, since_checkpoint) = match tail {
+        let (mut mend, good, since_checkpoint) = match tail {
             Some(tail) => {
                 let (mend, good) = Mend::of_tail(&tail, size);
                 metadata = tail.metadata;
@@ -103,6 +105,7 @@ impl ThreadLog {
                 (Mend::of_nothing(size), 0, (0, 0))
             }
         };
+        mend.payloads = unused::are_likely(&folder, &stat);
         Ok(Self {
             path,
             identity,

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use haft_api::{
-    DiagnosticCode, Durability, NewRecord, ReadRange, Record, ThreadId, ThreadStore, raw_json,
+    DiagnosticCode, Durability, ErrorKind, NewRecord, ReadRange, Record, ThreadId, ThreadStore,
+    raw_json,
 };
 
 use crate::support::{Home, append, fork, id, thread};
@@ -182,4 +183,87 @@ async fn references_that_lie_are_reported_not_followed() {
     let lost = page.diagnostics.iter().filter(|diagnostic| diagnostic.lost);
     assert_eq!(lost.count(), 4, "{:?}", page.diagnostics);
     assert_eq!(id("a"), thread);
+}
+
+/// Puts a payload beside a log that no line names, as a crash does, and gives its
+/// name.
+fn orphan(home: &Home, thread: &ThreadId, digit: &str) -> String {
+    let folder = home.folder(thread).join("blobs");
+    let name = digit.repeat(64);
+    fs::write(folder.join(&name), "\"never named\"").unwrap();
+    name
+}
+
+fn names(home: &Home, thread: &ThreadId) -> Vec<String> {
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    blobs(home, thread).iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn what_no_line_names_is_removed_by_the_next_writers_first_append() {
+    let home = Home::new();
+    let store = home.store();
+    let parent = thread(&store, "a", &[&big("a", 40), "then", &big("b", 40)]).await;
+    let mut fork = fork(&store, "fork", &parent, 1).await.unwrap();
+    append(&mut *fork, &[&big("c", 40)]).await;
+    drop(fork);
+    let kept = names(&home, &parent);
+    assert_eq!(kept.len(), 2);
+    orphan(&home, &parent, "0");
+    let folder = home.folder(&parent).join("blobs");
+    fs::write(folder.join(".new-1-2-3"), "\"never fin").unwrap();
+    fs::write(folder.join("README"), "somebody else's").unwrap();
+    let with_orphans = names(&home, &parent);
+
+    // Readers and a writer that writes nothing change nothing.
+    assert_eq!(store.check(&parent).await.unwrap(), []);
+    let mut writer = home.store().open_writer(&parent).await.unwrap();
+    assert_eq!(names(&home, &parent), with_orphans);
+    append(&mut *writer, &["on"]).await;
+    let mut expected = kept.clone();
+    expected.push("README".to_owned());
+    expected.sort();
+    assert_eq!(names(&home, &parent), expected);
+    append(&mut *writer, &[&big("d", 40)]).await;
+    drop(writer);
+    assert_eq!(names(&home, &parent).len(), expected.len() + 1);
+    for thread in [parent, id("fork")] {
+        assert_eq!(home.store().check(&thread).await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn what_a_damaged_line_names_is_kept() {
+    let home = Home::new();
+    let store = home.store();
+    let thread = thread(&store, "a", &[&big("a", 40), "then"]).await;
+    let kept = names(&home, &thread);
+    let log = home.log(&thread);
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replacen("\"k\":\"note\"", "\"k\":\"nose\"", 1)).unwrap();
+    orphan(&home, &thread, "1");
+    let mut writer = home.store().open_writer(&thread).await.unwrap();
+    append(&mut *writer, &["on"]).await;
+    assert_eq!(names(&home, &thread), kept);
+    let mut text = fs::read_to_string(&log).unwrap();
+    text = text.replacen("\"k\":\"nose\"", "\"k\":\"note\"", 1);
+    fs::write(&log, text).unwrap();
+    assert_eq!(home.store().check(&thread).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn nothing_is_removed_while_another_process_may_append() {
+    let home = Home::new();
+    let store = home.store();
+    let thread = thread(&store, "a", &[&big("a", 40)]).await;
+    let mut holder = home.store().open_writer(&thread).await.unwrap();
+    append(&mut *holder, &["held"]).await;
+    // As if it were just about to name it.
+    orphan(&home, &thread, "2");
+    let busy = store.open_writer(&thread).await.err().unwrap();
+    assert_eq!(busy.kind(), ErrorKind::Busy);
+    assert_eq!(names(&home, &thread).len(), 2);
+    append(&mut *holder, &[&big("b", 40)]).await;
+    assert_eq!(names(&home, &thread).len(), 3);
+    assert_eq!(store.check(&thread).await.unwrap(), []);
 }

@@ -1,10 +1,11 @@
 //! Other processes: this test binary, started again.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use haft_api::{Durability, ErrorKind, ThreadStore};
+use haft_api::{Durability, ErrorKind, ThreadId, ThreadStore};
 use haft_ext_store_jsonl::{JsonlConfig, JsonlStore};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -14,6 +15,10 @@ use crate::support::*;
 
 const ROLE: &str = "HAFT_STORE_TEST_ROLE";
 const HOME: &str = "HAFT_STORE_TEST_HOME";
+pub(crate) const POLICY: &str = "HAFT_STORE_TEST_POLICY";
+const THREAD: &str = "HAFT_STORE_TEST_THREAD";
+const KILLS: &str = "HAFT_STORE_TEST_KILLS";
+const SEED: &str = "HAFT_STORE_TEST_SEED";
 
 /// What a child does; in the tests' own process, nothing.
 #[tokio::test]
@@ -29,56 +34,97 @@ async fn child() {
             say("held");
             std::thread::sleep(Duration::from_secs(600));
         }
-        "append" => append_for_ever(&open()).await,
+        "append" => {
+            let thread = id(&std::env::var(THREAD).unwrap());
+            append_for_ever(&open(), &thread).await;
+        }
         "umask" => {
             let mask: u32 = std::env::var("MASK").unwrap().parse().unwrap();
             umask(Mode::from_raw_mode(mask));
             make_everything(&home).await;
         }
         "full" => fill_the_disk(&open()).await,
+        #[cfg(target_os = "linux")]
+        "power" => crate::power::write(&home).await,
+        #[cfg(target_os = "linux")]
+        "inspect" => crate::power::inspect(&home).await,
+        #[cfg(target_os = "linux")]
+        "small-disk" => crate::small_disk::fill(&home).await,
+        #[cfg(target_os = "linux")]
+        "small-disk-again" => crate::small_disk::again(&home).await,
         other => panic!("no role {other}"),
     }
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{text}").unwrap();
 }
 
 fn command(home: &Home, role: &str) -> Command {
+    command_in(&home.path(), role)
+}
+
+/// A child that does this in such a place.
+pub(crate) fn command_in(home: &Path, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "child::child", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
-        .env(HOME, home.path())
+        .env(HOME, home)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     command
 }
 
+/// How often something is done: as the environment says, or so often.
+pub(crate) fn count(variable: &str, unless: usize) -> usize {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => unless,
+    }
+}
+
+/// A sequence that is the same in each run, unless the environment says which.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new() -> Self {
+        Self(count(SEED, 12345) as u64)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
 /// A child and the lines it says.
-struct Process {
-    child: Child,
+pub(crate) struct Process {
+    pub(crate) child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStderr>>,
 }
 
 impl Process {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, lines }
     }
 
-    fn next(&mut self) -> Option<String> {
+    pub(crate) fn next(&mut self) -> Option<String> {
         self.lines.next().map(Result::unwrap)
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn succeed(mut self) {
+    pub(crate) fn succeed(mut self) {
         let said: Vec<_> = self.lines.by_ref().map(Result::unwrap).collect();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{}", said.join("\n"));
@@ -146,13 +192,12 @@ async fn a_second_process_is_told_who_has_the_thread() {
 
 /// Appends numbered notes in groups of one to three, and says each number once
 /// its group was acknowledged.
-async fn append_for_ever(store: &JsonlStore) {
-    let thread = id("t");
-    let mut number = note_texts(&read(store, &thread).await.0).len();
-    let mut writer = store.open_writer(&thread).await.unwrap();
+async fn append_for_ever(store: &JsonlStore, thread: &ThreadId) {
+    let mut number = note_texts(&read(store, thread).await.0).len();
+    let mut writer = store.open_writer(thread).await.unwrap();
     loop {
         let group: Vec<_> = (number..number + 1 + number % 3)
-            .map(|n| note(&format!("{n} {}", pad(n))))
+            .map(|n| note(&numbered(n)))
             .collect();
         number += group.len();
         writer.append(group, Durability::Barrier).await.unwrap();
@@ -160,23 +205,37 @@ async fn append_for_ever(store: &JsonlStore) {
     }
 }
 
-fn pad(number: usize) -> String {
-    "x".repeat(number * 37 % 2000)
+/// The note of this number. Now and then one is a payload beside the log.
+pub(crate) fn numbered(number: usize) -> String {
+    let len = match number % 50 {
+        49 => 40_000,
+        _ => number * 37 % 2000,
+    };
+    format!("{number} {}", "x".repeat(len))
 }
+
+/// Threads stay short enough to be read after each kill.
+const KILLS_OF_THREAD: usize = 40;
 
 #[tokio::test]
 async fn no_acknowledged_record_is_lost_by_kill_9() {
     let home = Home::new();
-    let thread = thread(&home.store(), "t", &[]).await;
-    // A sequence that is the same in each run.
-    let mut random = 12345_u64;
-    for round in 0..30 {
-        let mut process = Process::start(command(&home, "append"));
+    let mut random = Random::new();
+    let mut thread = id("t0");
+    let mut known = 0;
+    for round in 0..count(KILLS, 30) {
+        if round % KILLS_OF_THREAD == 0 {
+            if round > 0 {
+                home.store().delete(&thread).await.unwrap();
+            }
+            thread = self::thread(&home.store(), &format!("t{round}"), &[]).await;
+            known = 0;
+        }
+        let mut child = command(&home, "append");
+        child.env(THREAD, thread.as_str());
+        let mut process = Process::start(child);
         let mut acknowledged: usize = process.next().unwrap().parse().unwrap();
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        std::thread::sleep(Duration::from_micros(random >> 49));
+        std::thread::sleep(Duration::from_micros(random.below(30_000)));
         process.kill();
         while let Some(said) = process.next() {
             // The last line may be cut.
@@ -187,24 +246,26 @@ async fn no_acknowledged_record_is_lost_by_kill_9() {
         let (records, diagnostics) = read(&store, &thread).await;
         let found = note_texts(&records);
         assert!(
-            found.len() > acknowledged,
-            "round {round}: {} of {acknowledged}",
+            found.len() > acknowledged && found.len() > known,
+            "round {round}: {} of {acknowledged}, and {known} before",
             found.len()
         );
+        known = found.len();
         for (number, text) in found.iter().enumerate() {
-            assert_eq!(*text, format!("{number} {}", pad(number)), "round {round}");
+            assert!(*text == numbered(number), "round {round}: note {number}");
         }
         assert!(
             diagnostics
                 .iter()
-                .all(|d| d.code == haft_api::DiagnosticCode::TornTail)
+                .all(|d| d.code == haft_api::DiagnosticCode::TornTail),
+            "round {round}: {diagnostics:?}"
         );
         let numbers: Vec<_> = records.iter().map(|record| record.seq).collect();
         assert!(
             numbers.iter().copied().eq(0..numbers.len() as u64),
             "round {round}"
         );
-        assert_eq!(listed(&store).await, ["t"]);
+        assert_eq!(listed(&store).await, [thread.as_str()]);
     }
 }
 
@@ -220,7 +281,7 @@ async fn make_everything(home: &str) {
             .await
             .unwrap();
     }
-    let log = std::fs::read_dir(std::path::Path::new(home).join("threads")).unwrap();
+    let log = std::fs::read_dir(Path::new(home).join("threads")).unwrap();
     let log = log.map(|bucket| bucket.unwrap().path().join("t0/log.jsonl"));
     let log = log.into_iter().find(|log| log.exists()).unwrap();
     let mut log = std::fs::File::options().append(true).open(log).unwrap();

@@ -7,4 +7,6 @@ mod crashes;
 mod leases;
 mod rows;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod watching;

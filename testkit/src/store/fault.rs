@@ -9,6 +9,8 @@ use haft_api::{
     ThreadWriter, async_trait,
 };
 
+#[cfg(doc)]
+use crate::crash::CrashMoment;
 use crate::faults::Faults;
 use crate::journal::{Journal, JournalEntry};
 
@@ -39,8 +41,17 @@ pub enum StoreOperation {
     Delete,
 }
 
-/// Wraps any store: counts what is done, makes it slow or fail, and writes each
-/// acknowledged append into a [`Journal`].
+/// Wraps any store: counts what is done, makes it slow or fail, ends it at any
+/// point as a crash does, and writes each acknowledged append into a [`Journal`].
+///
+/// | what happens to the store | how a test says so |
+/// |---|---|
+/// | a full disk | `on(Append).nth(n).fail(error)` |
+/// | a barrier that fails (`EIO` of `fdatasync`) | `on(Barrier).nth(n).fail_after(error)` |
+/// | a slow disk | `on(Append).always().delay(time)` |
+/// | a disk that hangs | `on(Append).next().stall()`, or `hold(&gate)` |
+/// | a process that is killed | [`crash_at`](Faults::crash_at) with [`CrashMoment::Before`], `Within` or `After` |
+/// | one that is killed in mid-write | the same with [`CrashMoment::Torn`] |
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,6 +73,59 @@ pub enum StoreOperation {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Crashes
+/// A story is told over and over, and each time the process ends in another of
+/// its operations. Then the store is opened anew, without faults, and whatever
+/// was acknowledged must be there. [`store_conformance!`](crate::store_conformance)
+/// does this with a story of its own; for yours:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> haft_api::Result<()> {
+/// use haft_api::*;
+/// use haft_testkit::{CrashMoment, FaultStore, MemoryStore, fixture};
+///
+/// /// Returns how many notes were acknowledged.
+/// async fn story(store: &FaultStore) -> usize {
+///     let thread = NewThread::new(fixture::thread_id("t"));
+///     let Ok(mut writer) = store.create(thread).await else { return 0 };
+///     for number in 0..5 {
+///         let note = vec![NewRecord::new("note", &number).unwrap()];
+///         if writer.append(note, Durability::Barrier).await.is_err() {
+///             return number;
+///         }
+///     }
+///     5
+/// }
+///
+/// for moment in CrashMoment::ALL {
+///     for number in 0.. {
+///         let disk = MemoryStore::new(); // the place that your store is opened in
+///         let store = FaultStore::new(disk.shared());
+///         store.faults().crash_at(number, moment);
+///         let acknowledged = story(&store).await;
+///         let crashed = store.faults().is_crashed();
+///         drop(store);
+///
+///         let store = disk.reopen();
+///         if let Ok(page) = store.read(&fixture::thread_id("t"), ReadRange::ALL).await {
+///             assert!(page.records.len() > acknowledged, "{number} {moment:?}");
+///         } else {
+///             assert_eq!(acknowledged, 0);
+///         }
+///         if !crashed {
+///             break; // the story came to its end
+///         }
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// That is a process's end. What a power cut takes from files that weren't
+/// synced is beyond a wrapper; a store of files is best put on a file system in
+/// an image of which a copy is made at a random moment.
 #[derive(Clone)]
 pub struct FaultStore {
     inner: Arc<dyn ThreadStore>,
@@ -180,12 +244,20 @@ impl ThreadWriter for FaultWriter {
 
     async fn append(&mut self, group: Vec<NewRecord>, durability: Durability) -> Result<Appended> {
         let thread = self.inner.thread().clone();
+        let run = self.faults.begin(StoreOperation::Append);
+        let mut group = group;
+        if run.is_torn() {
+            group.truncate(group.len() / 2);
+        }
         let records = group.clone();
         let append = self.inner.append(group, durability);
-        let appended = self.faults.run(StoreOperation::Append, async {
+        let appended = run.run_part(async {
             match durability {
                 Durability::Buffered => append.await,
-                Durability::Barrier => self.faults.run(StoreOperation::Barrier, append).await,
+                Durability::Barrier => {
+                    let barrier = self.faults.run_within(StoreOperation::Barrier, append);
+                    barrier.await
+                }
             }
         });
         let appended = appended.await?;

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
-    Durability, Error, ErrorKind, Event, EventBody, EventSink, Item, NewRecord, NewThread,
-    StoreOptions, ThreadStore, ThreadStoreFactory, ThreadWriter, Usage,
+    Durability, Error, ErrorKind, Event, EventBody, EventSink, Item, ListThreads, NewRecord,
+    NewThread, StoreOptions, ThreadStore, ThreadStoreFactory, ThreadWriter, Usage,
 };
 
 use super::*;
+use crate::crash::CrashMoment;
 use crate::fixture::thread_id;
 use crate::gate::Gate;
 use crate::journal::Journal;
@@ -239,4 +240,41 @@ async fn a_journal_tells_durable_before_visible() {
     check("show barrier end", Some("unstored item")).await;
     check("barrier show buffer end", Some("Buffered")).await;
     check("end", Some("None")).await;
+}
+
+#[tokio::test]
+async fn a_crash_ends_the_store_where_it_is_told_to() {
+    // Creating is operation 0, the two groups are 1 and 2.
+    let check = async |number: usize, moment: CrashMoment, acknowledged: usize, kept: &[&str]| {
+        let memory = MemoryStore::new();
+        let store = FaultStore::new(memory.shared());
+        store.faults().crash_at(number, moment);
+        let mut writer = writer(&store).await;
+        let mut outcomes = Vec::new();
+        for texts in [["a", "b"], ["c", "d"]] {
+            let group = texts.map(|text| record(text).remove(0)).to_vec();
+            outcomes.push(writer.append(group, Durability::Barrier).await.is_ok());
+        }
+        let told = outcomes.iter().filter(|ok| **ok).count();
+        assert_eq!(
+            (told, notes(&memory)),
+            (acknowledged, kept.iter().map(ToString::to_string).collect()),
+            "{number} {moment:?}"
+        );
+        assert!(store.faults().is_crashed());
+        let error = writer
+            .append(record("e"), Durability::Buffered)
+            .await
+            .unwrap_err();
+        assert!(!error.is_temporary(), "{error}");
+        assert!(store.list(ListThreads::default()).await.is_err());
+        assert_eq!(notes(&memory), kept);
+    };
+    check(1, CrashMoment::Before, 0, &[]).await;
+    check(1, CrashMoment::Torn, 0, &["a"]).await;
+    check(1, CrashMoment::After, 0, &["a", "b"]).await;
+    check(2, CrashMoment::Before, 1, &["a", "b"]).await;
+    check(2, CrashMoment::Torn, 1, &["a", "b", "c"]).await;
+    // In memory nothing waits, so that what was begun is done.
+    check(2, CrashMoment::Within, 1, &["a", "b", "c", "d"]).await;
 }

@@ -7,6 +7,7 @@ use haft_api::{Result, ThreadStore, async_trait};
 use super::Case;
 use super::declare::collect_cases;
 
+mod crashes;
 mod forks;
 mod listing;
 mod records;
@@ -63,6 +64,7 @@ macro_rules! __store_cases {
             a_restart_keeps_200_threads: "200 threads created at the same time are all listed after a restart",
             numbers_go_on_after_a_restart: "a thread's writer after a restart goes on with the next number",
             a_restart_keeps_threads_deleted: "a deleted thread stays deleted after a restart",
+            a_crash_in_any_operation_costs_nothing_acknowledged: "a process that ends in any of its operations leaves what was acknowledged, and threads that go on",
         }
     };
 }
@@ -157,6 +159,7 @@ macro_rules! store_conformance {
 
 /// The functions behind the names of the list.
 mod cases {
+    pub(super) use super::crashes::*;
     pub(super) use super::forks::*;
     pub(super) use super::listing::*;
     pub(super) use super::records::*;

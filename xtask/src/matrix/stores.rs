@@ -1,0 +1,59 @@
+//! What may happen to a store on a disk, more often than the tests have the time
+//! for: killed processes, power cuts, a disk that is full.
+
+use super::shop::{Shop, run};
+use super::{Depth, Line, Verdict};
+use crate::Result;
+use crate::workspace::Workspace;
+
+const STORE: &str = "haft-ext-store-jsonl";
+
+/// Names of lines, tests, and what makes each test long.
+const TESTS: [(&str, &str, Option<(&str, &str)>); 3] = [
+    (
+        "store: an appending process is killed 1,000 times",
+        "child::no_acknowledged_record_is_lost_by_kill_9",
+        Some(("HAFT_STORE_TEST_KILLS", "1000")),
+    ),
+    (
+        "store: 32 power cuts",
+        "power::no_acknowledged_record_is_lost_by_a_power_cut",
+        Some(("HAFT_STORE_TEST_CUTS", "32")),
+    ),
+    (
+        "store: a full disk of 8 MiB",
+        "small_disk::a_full_disk_of_8_mib_costs_the_group_and_nothing_else",
+        None,
+    ),
+];
+
+pub(super) fn lines(workspace: &Workspace) -> Vec<Line> {
+    if !workspace.packages.iter().any(|p| p.name == STORE) {
+        return Vec::new();
+    }
+    let line = |(name, test, setting)| {
+        Line::new(Depth::Full, name, move |shop| run_test(shop, test, setting))
+    };
+    TESTS.into_iter().map(line).collect()
+}
+
+/// Runs a test of the store, with another seed each time; a failure says which.
+fn run_test(shop: &Shop, test: &str, setting: Option<(&str, &str)>) -> Result<Verdict> {
+    let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs().to_string();
+    let mut command = shop.cargo(&["test", "--package", STORE, "--test", "store"]);
+    command
+        .args(["--", "--exact", test, "--nocapture"])
+        .env("HAFT_STORE_TEST_SEED", &seed)
+        .envs(setting);
+    let mut done = run(command)?;
+    // The harness begins the line with the test's name.
+    let skipped = |line: &String| Some(line.split_once("skipped: ")?.1.to_owned());
+    if let Some(why) = done.lines.iter().find_map(skipped) {
+        return Ok(Verdict::Skipped(why));
+    }
+    if done.success && !done.lines.iter().any(|line| line.contains("1 passed")) {
+        return Err(format!("there is no test {test}").into());
+    }
+    done.lines.push(format!("HAFT_STORE_TEST_SEED={seed}"));
+    Ok(done.verdict())
+}

@@ -30,9 +30,11 @@ impl Endpoint {
         self.url(self.turn_path)
     }
 
-    /// The URL of one of the API's paths. A query of the base URL is kept, and
-    /// a base URL that already ends in the path of a turn is understood.
+    /// The URL of one of the API's paths, which may bring a query. A query of
+    /// the base URL is kept before it, and a base URL that already ends in the
+    /// path of a turn is understood.
     pub(crate) fn url(&self, path: &str) -> Url {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut url = self.base.clone();
         let base = url.path().trim_end_matches('/');
         let base = base
@@ -41,6 +43,11 @@ impl Endpoint {
             .unwrap_or(base);
         let joined = format!("{base}/{path}");
         url.set_path(&joined);
+        if !query.is_empty() {
+            let kept = url.query().filter(|kept| !kept.is_empty());
+            let whole = kept.map(|kept| format!("{kept}&{query}"));
+            url.set_query(Some(whole.as_deref().unwrap_or(query)));
+        }
         url
     }
 
@@ -111,6 +118,20 @@ mod tests {
         check(
             "https://x.test/openai/deployments/d?api-version=1",
             "https://x.test/openai/deployments/d/chat/completions?api-version=1",
+        );
+    }
+
+    #[test]
+    fn a_paths_query_comes_after_that_of_the_base_url() {
+        let check = |base: &str, expected: &str| {
+            let url = Endpoint::new(base, "messages").unwrap();
+            assert_eq!(url.url("models?after=a%26b").as_str(), expected);
+        };
+        check("https://x.test/v1", "https://x.test/v1/models?after=a%26b");
+        check("https://x.test/v1?", "https://x.test/v1/models?after=a%26b");
+        check(
+            "https://x.test/v1/messages?v=1",
+            "https://x.test/v1/models?v=1&after=a%26b",
         );
     }
 

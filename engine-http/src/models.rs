@@ -1,5 +1,6 @@
 //! What is known of models.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use haft_api::{Error, ErrorKind, ModelInfo, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
+use url::form_urlencoded;
 
 use crate::failure;
 use crate::transport::{Response, Transport};
@@ -59,14 +61,26 @@ impl ModelSettings {
     }
 }
 
-/// A server's list of models (`GET models`), kept for a minute.
-#[derive(Debug, Default)]
+/// A server's list of models (`GET models`), all pages of it, kept for a minute.
+#[derive(Debug)]
 pub struct ModelList {
+    /// The parameter that asks for what comes after a model.
+    after: &'static str,
     /// The list, and when it was asked for.
     kept: Mutex<Option<(Instant, Arc<[ModelInfo]>)>>,
 }
 
 impl ModelList {
+    /// The list of a server that may give it in pages: where an answer says that
+    /// it `has_more`, this parameter asks for what comes after the last model.
+    /// It is `after` with OpenAI's API, and `after_id` with Anthropic's.
+    pub fn new(after: &'static str) -> Self {
+        Self {
+            after,
+            kept: Mutex::default(),
+        }
+    }
+
     fn slot(&self) -> MutexGuard<'_, Option<(Instant, Arc<[ModelInfo]>)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,29 +101,71 @@ impl ModelList {
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] if there is no key, [`ErrorKind::Timeout`] after
-    /// ten seconds, what the server says if it refuses, and
+    /// ten seconds for all pages, what the server says if it refuses one, and
     /// [`ErrorKind::Corrupt`] for what is no list.
     pub async fn fresh(&self, transport: &Transport) -> Result<Arc<[ModelInfo]>> {
         if let Some(reason) = transport.missing_key() {
             return Err(Error::new(ErrorKind::Denied, reason));
         }
-        let list = async { read(transport.get("models").await?).await };
-        let models = tokio::time::timeout(TIME, list).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Timeout,
-                "the server didn't list its models in time",
-            )
-            .temporary())
-        })?;
+        let pages = self.pages(transport);
+        let models = tokio::time::timeout(TIME, pages)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Error::new(
+                    ErrorKind::Timeout,
+                    "the server didn't list its models in time",
+                )
+                .temporary())
+            })?;
         let models: Arc<[ModelInfo]> = models.into();
         *self.slot() = Some((Instant::now(), Arc::clone(&models)));
         Ok(models)
+    }
+
+    /// All pages. A server that gives the same page whatever it is asked for is
+    /// not asked for ever.
+    async fn pages(&self, transport: &Transport) -> Result<Vec<ModelInfo>> {
+        let mut all: Vec<ModelInfo> = Vec::new();
+        let mut names: HashSet<String> = HashSet::new();
+        let mut left = MOST_BYTES;
+        let mut path = "models".to_owned();
+        loop {
+            let body = read(transport.get(&path).await?, &mut left).await?;
+            let page = parse(&body)?;
+            let next = page.next();
+            let known = all.len();
+            let models = page.data.into_iter().map(Model::info);
+            all.extend(models.filter(|info| names.insert(info.name.clone())));
+            match next {
+                Some(last) if all.len() > known => {
+                    let last: String = form_urlencoded::byte_serialize(last.as_bytes()).collect();
+                    path = format!("models?{}={last}", self.after);
+                }
+                _ => return Ok(all),
+            }
+        }
     }
 }
 
 #[derive(Deserialize)]
 struct List {
     data: Vec<Model>,
+    #[serde(default)]
+    has_more: Value,
+    #[serde(default)]
+    last_id: Value,
+}
+
+impl List {
+    /// The model after which the next page begins, if there is one.
+    fn next(&self) -> Option<String> {
+        if self.has_more != Value::Bool(true) {
+            return None;
+        }
+        let last = self.last_id.as_str().filter(|id| !id.is_empty());
+        let last = last.or_else(|| self.data.last().map(|model| model.id.as_str()));
+        last.map(str::to_owned)
+    }
 }
 
 #[derive(Deserialize)]
@@ -146,22 +202,23 @@ impl Model {
     }
 }
 
-async fn read(mut response: Response) -> Result<Vec<ModelInfo>> {
+/// Reads an answer's body, of which so many bytes may come still.
+async fn read(mut response: Response, left: &mut usize) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MOST_BYTES {
-            return Err(Error::new(
+        *left = left.checked_sub(chunk.len()).ok_or_else(|| {
+            Error::new(
                 ErrorKind::Corrupt,
                 "the server's list of models is larger than 16 MiB",
-            ));
-        }
+            )
+        })?;
+        body.extend_from_slice(&chunk);
     }
-    parse(&body)
+    Ok(body)
 }
 
-fn parse(body: &[u8]) -> Result<Vec<ModelInfo>> {
-    let list: List = serde_json::from_slice(body).map_err(|e| {
+fn parse(body: &[u8]) -> Result<List> {
+    serde_json::from_slice(body).map_err(|e| {
         Error::new(
             ErrorKind::Corrupt,
             format!(
@@ -169,8 +226,7 @@ fn parse(body: &[u8]) -> Result<Vec<ModelInfo>> {
                 failure::quote(&String::from_utf8_lossy(&body[..body.len().min(2_000)]))
             ),
         )
-    })?;
-    Ok(list.data.into_iter().map(Model::info).collect())
+    })
 }
 
 #[cfg(test)]
@@ -182,8 +238,10 @@ mod tests {
         let check = |model: &str, context: Option<u64>, images: bool| {
             let body = format!(r#"{{"object":"list","data":[{model}]}}"#);
             let list = parse(body.as_bytes()).unwrap();
-            assert_eq!(list[0].name, "m");
-            assert_eq!((list[0].context_tokens, list[0].images), (context, images));
+            assert_eq!(list.next(), None);
+            let info = list.data.into_iter().next().unwrap().info();
+            assert_eq!(info.name, "m");
+            assert_eq!((info.context_tokens, info.images), (context, images));
         };
         check(r#"{"id":"m","object":"model"}"#, None, false);
         check(r#"{"id":"m","max_model_len":4096}"#, Some(4096), false);
@@ -207,7 +265,23 @@ mod tests {
             None,
             false,
         );
-        let error = parse(b"<html>no list</html>").unwrap_err();
+        let error = parse(b"<html>no list</html>").err().unwrap();
         assert!(error.message().contains("<html>no list"), "{error}");
+    }
+
+    #[test]
+    fn a_page_says_whether_another_one_follows() {
+        let check = |fields: &str, models: &str, next: Option<&str>| {
+            let body = format!(r#"{{"data":[{models}]{fields}}}"#);
+            assert_eq!(parse(body.as_bytes()).unwrap().next().as_deref(), next);
+        };
+        let models = r#"{"id":"a"},{"id":"b"}"#;
+        check("", models, None);
+        check(r#","has_more":false,"last_id":"b""#, models, None);
+        check(r#","has_more":null"#, models, None);
+        check(r#","has_more":true,"last_id":"x""#, models, Some("x"));
+        check(r#","has_more":true,"last_id":null"#, models, Some("b"));
+        check(r#","has_more":true"#, models, Some("b"));
+        check(r#","has_more":true"#, "", None);
     }
 }

@@ -73,7 +73,7 @@ impl AnthropicEngine {
             config,
             transport,
             encode,
-            listed: ModelList::default(),
+            listed: ModelList::new("after_id"),
         })
     }
 

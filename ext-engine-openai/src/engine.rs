@@ -63,7 +63,7 @@ impl OpenAiEngine {
             config,
             transport,
             encoder,
-            listed: ModelList::default(),
+            listed: ModelList::new("after"),
         })
     }
 

@@ -1,6 +1,7 @@
 //! What third parties are shown is loaded, and works.
 #![allow(clippy::print_stderr, reason = "a test that can't run says so")]
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -13,24 +14,54 @@ mod support;
 
 use support::{Kept, Loaded, context, extension_crate, folder, root};
 
-#[tokio::test]
-async fn the_plug_in_in_c() {
+/// The example in C, made by its own makefile with this compiler, and the folder
+/// of its own that it is in.
+fn made_in_c(compiler: &str) -> (PathBuf, PathBuf) {
     let example = root().join("examples/c-plugin");
-    let place = folder().join(format!("c-plugin-{}", std::process::id()));
+    let place = folder().join(format!("c-plugin-{compiler}-{}", std::process::id()));
     std::fs::create_dir_all(&place).unwrap();
     for file in ["Makefile", "rot13.c", "json.c", "json.h"] {
         std::fs::copy(example.join(file), place.join(file)).unwrap();
     }
     let include = root().join("api/include").canonicalize().unwrap();
-    let status = Command::new("make")
+    let output = Command::new("make")
         .arg("--directory")
         .arg(&place)
+        .arg(format!("CC={compiler}"))
         .arg(format!("HAFT_INCLUDE={}", include.display()))
-        .status()
+        .output()
         .expect("make can be run");
-    assert!(status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler}: {said}");
+    let object = place.join("librot13.so");
+    (place, object)
+}
 
-    let loaded = Loaded::new(&place.join("librot13.so"));
+/// One header is all it needs, and every warning is an error.
+#[tokio::test]
+async fn the_plug_in_in_c_is_made_by_every_compiler() {
+    let makefile = std::fs::read_to_string(root().join("examples/c-plugin/Makefile")).unwrap();
+    for warnings in ["-Wall", "-Wextra", "-Werror"] {
+        assert!(makefile.contains(warnings), "{warnings}");
+    }
+    for compiler in ["gcc", "clang"] {
+        let version = Command::new(compiler).arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: {compiler} isn't installed");
+            continue;
+        }
+        let (place, object) = made_in_c(compiler);
+        let loaded = Loaded::new(&object);
+        let text = loaded.text("rot13", r#"{"text":"Haft"}"#).await;
+        assert_eq!(text, "Unsg", "{compiler}");
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_plug_in_in_c() {
+    let (place, object) = made_in_c("cc");
+    let loaded = Loaded::new(&object);
     let output = Arc::new(Kept::default());
     let with = || context().with_output(Arc::clone(&output) as _);
     let text = loaded

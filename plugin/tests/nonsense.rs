@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::StreamExt as _;
 use haft_api::{
     Binding, Destination, DestinationId, Error, ErrorKind, ExtensionConfig, ExtensionId,
     ExtensionRegistryBuilder, OutputChannel, OutputSink, ProcessId, Readiness, RemoteRunnerSession,
@@ -242,6 +243,27 @@ async fn engines_sessions_and_stores() {
         let options = haft_api::StoreOptions::new("/h");
         let store = registry.store("s").unwrap();
         corrupt(within(store.open(options)).await.err().unwrap());
+    }
+}
+
+/// A model that never ends, and says nothing that could be read: the first item
+/// of a stream only says that the round was accepted.
+#[tokio::test]
+async fn a_stream_of_nonsense() {
+    let engine = r#"{"kind":"engine","object":1,"id":"e"}"#;
+    for json in ["{}", r#"{"text_delta":{}}"#, r#"{"finished":{"reason":7}}"#] {
+        let loaded = loaded(engine, &["STATUS=HAFT_ITEM", &answer(json)]);
+        let turn = haft_api::EngineRequest::new(
+            ThreadId::new("t").unwrap(),
+            haft_api::TurnId::new("u").unwrap(),
+            haft_api::History::new(1, Vec::new()),
+        );
+        let engine = loaded.registry.engine("e").unwrap();
+        let mut stream = within(engine.stream_turn(turn)).await.unwrap();
+        let error = within(stream.next()).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{json}: {error}");
+        assert_eq!(error.operation_name(), Some("stream_turn"), "{error}");
+        assert!(within(stream.next()).await.is_none(), "{json}");
     }
 }
 

@@ -16,6 +16,7 @@ use crate::workspace::Workspace;
 mod builds;
 mod extensions;
 mod features;
+mod fuzz;
 mod packages;
 mod shop;
 mod stores;
@@ -28,7 +29,7 @@ const USAGE: &str = "\
 Usage: cargo xtask matrix [OPTIONS]
 
   --quick        what continuous integration has the time for (the default)
-  --full         everything: every feature alone, release builds, memory checkers
+  --full         everything: every feature alone, release builds, memory checkers, fuzzing
   --only TEXT    only lines whose name contains this; may be repeated
   --list         list the lines
 
@@ -140,6 +141,7 @@ fn lines(workspace: &Workspace, depth: Depth) -> Vec<Line> {
     lines.extend(system::lines(workspace));
     lines.extend(stores::lines(workspace));
     lines.extend(builds::lines(workspace));
+    lines.extend(fuzz::lines(workspace));
     lines.retain(|line| line.depth <= depth);
     lines
 }

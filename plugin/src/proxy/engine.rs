@@ -207,17 +207,20 @@ impl Stream for Events {
     }
 }
 
+/// The kinds of event that this version knows.
+const KNOWN: [&str; 9] = [
+    "text_delta",
+    "reasoning_delta",
+    "text_end",
+    "reasoning_end",
+    "call_delta",
+    "call",
+    "usage",
+    "served",
+    "finished",
+];
+
 fn read_event(message: MessageRef<'_>) -> Result<Option<EngineEvent>> {
-    const KNOWN: [&str; 8] = [
-        "text_delta",
-        "reasoning_delta",
-        "text_end",
-        "reasoning_end",
-        "call_delta",
-        "call",
-        "usage",
-        "finished",
-    ];
     message.read().map(Some).or_else(|error: Error| {
         let fields: HashMap<String, serde::de::IgnoredAny> = match message.read() {
             Ok(fields) => fields,
@@ -251,6 +254,7 @@ mod tests {
         assert!(matches!(known, Some(EngineEvent::TextDelta { .. })));
         let refuse = |json: &str| assert!(read(json).is_err(), "{json}");
         refuse(r#"{"text_delta":{}}"#);
+        refuse(r#"{"served":{"engine":"NO"}}"#);
         refuse(r#"{"text_delta":{"text":"x"},"more":1}"#);
         refuse("{}");
         refuse("[]");
@@ -280,6 +284,10 @@ mod tests {
             },
             EngineEvent::Call(call),
             EngineEvent::Usage(Usage::default()),
+            EngineEvent::Served {
+                engine: ExtensionId::new("e").unwrap(),
+                model: None,
+            },
             EngineEvent::Finished {
                 reason: FinishReason::End,
             },
@@ -292,5 +300,11 @@ mod tests {
             };
             assert_eq!(read_event(message).unwrap(), Some(event));
         }
+        // An unknown kind's error names them all, in their order.
+        let error = serde_json::from_str::<EngineEvent>(r#"{"mood":1}"#).unwrap_err();
+        let error = error.to_string();
+        let named: Vec<_> = error.split('`').skip(1).step_by(2).collect();
+        assert_eq!(named[0], "mood", "{error}");
+        assert_eq!(named[1..], KNOWN, "{error}");
     }
 }

@@ -6,5 +6,8 @@ mod expected;
 mod faults;
 mod hand_made;
 mod heard;
+mod models;
 mod moving;
 mod provider;
+mod retries;
+mod spoken;

@@ -59,17 +59,10 @@ fn miri(shop: &Shop) -> Result<Verdict> {
         let why = "no Miri: `rustup +nightly component add miri`";
         return Ok(Verdict::Skipped(why.to_owned()));
     }
-    // By the path, since the cargo of this task is of another toolchain.
-    let mut command = std::process::Command::new("cargo");
+    let mut command = shop.nightly(&["miri", "test", "--package", "haft-api"], "miri");
     command
-        .args(["+nightly", "miri", "test", "--package", "haft-api"])
         .args(["--features", "boundary", "--lib", "boundary::"])
-        .current_dir(&shop.workspace.root)
-        .env("CARGO_TARGET_DIR", shop.workspace.target.join("miri"))
         .env("MIRIFLAGS", "-Zmiri-disable-isolation");
-    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
-        command.env_remove(variable);
-    }
     Ok(run(command)?.verdict())
 }
 

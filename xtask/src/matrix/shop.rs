@@ -112,6 +112,22 @@ impl Shop {
         command
     }
 
+    /// The nightly `cargo` in the workspace, which builds into a folder of its
+    /// own.
+    pub(super) fn nightly(&self, arguments: &[&str], folder: &str) -> Command {
+        // By the path, since the cargo of this task is of another toolchain.
+        let mut command = Command::new("cargo");
+        command
+            .arg("+nightly")
+            .args(arguments)
+            .current_dir(&self.workspace.root)
+            .env("CARGO_TARGET_DIR", self.workspace.target.join(folder));
+        for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
     /// An extension crate of the workspace as a shared object.
     pub(super) fn object(&self, package: &str, profile: &str) -> Result<PathBuf> {
         let key = (package.to_owned(), profile.to_owned());

@@ -74,7 +74,7 @@ const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "limited-commands",
-        about: "200 confined commands at a time that meet a limit of 1 s, beside a wait of 1 s",
+        about: "the latest of 200 confined commands at a time that each meet a limit of 1 s, from its start on, beside a wait of 1 s",
         budgets: &[Budget::Wall(Duration::from_millis(1250))],
         set_up: commands::limited,
     },

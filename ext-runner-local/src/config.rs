@@ -31,8 +31,8 @@ pub struct LocalConfig {
     /// The program that looks after each command: `haft-supervisor`, or any
     /// that calls [`supervise_if_asked`](crate::supervise_if_asked) first thing
     /// in its `main`. Absolute. `None`: this very program, if it made that
-    /// call; otherwise commands run without, and what escapes their process
-    /// group may outlive them.
+    /// call, or the shared object that this code is in; otherwise commands run
+    /// without, and what escapes their process group may outlive them.
     pub supervisor: Option<PathBuf>,
     /// Whether commands are confined. `require`: a session that can't confine
     /// them starts none. `prefer`: as far as this machine allows. `off`: not at

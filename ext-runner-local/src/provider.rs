@@ -1,5 +1,6 @@
 //! The provider of local sessions.
 
+#[cfg(target_os = "linux")]
 use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(target_os = "linux")]
@@ -22,6 +23,8 @@ use crate::processes::Care;
 #[cfg(target_os = "linux")]
 use crate::sandbox::{Achieved, Profile};
 use crate::session::LocalSession;
+#[cfg(target_os = "linux")]
+use crate::supervisor::Program;
 
 /// Makes sessions over local directories.
 ///
@@ -36,8 +39,9 @@ use crate::session::LocalSession;
 pub struct LocalRunner {
     id: ExtensionId,
     config: LocalConfig,
-    /// The program that looks after commands, if there is one.
-    supervisor: Option<PathBuf>,
+    /// The program that looks after commands, or why there is none.
+    #[cfg(target_os = "linux")]
+    supervisor: Result<Program, String>,
     /// What this machine allows, once that was tried.
     #[cfg(target_os = "linux")]
     tried: OnceLock<Result<Achieved, String>>,
@@ -48,17 +52,18 @@ impl LocalRunner {
     /// The provider's id.
     pub const ID: &'static str = "local";
 
-    /// A provider with these settings. No I/O.
+    /// A provider with these settings. No I/O, but a look at which file this code
+    /// was loaded from where neither the program nor the settings say who looks
+    /// after commands.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`], naming the key that isn't right.
     pub fn new(config: LocalConfig) -> Result<Self> {
         config.check()?;
-        let own = || crate::supervisor::answers().then(|| PathBuf::from("/proc/self/exe"));
-        let supervisor = config.supervisor.clone().or_else(own);
         Ok(Self {
             id: ExtensionId::new(Self::ID)?,
-            supervisor: supervisor.filter(|_| cfg!(target_os = "linux")),
+            #[cfg(target_os = "linux")]
+            supervisor: Program::find(config.supervisor.as_ref()),
             #[cfg(target_os = "linux")]
             tried: OnceLock::new(),
             config,
@@ -111,9 +116,7 @@ impl LocalRunner {
     /// takes some milliseconds.
     fn achieved(&self) -> &Result<Achieved, String> {
         self.tried.get_or_init(|| {
-            let Some(program) = &self.supervisor else {
-                return Err("no program that could confine commands is known: this one doesn't call supervise_if_asked, and the setting `supervisor` names none".to_owned());
-            };
+            let program = self.supervisor.as_ref().map_err(Clone::clone)?;
             let mut profile = self.profile(temp_base(), None, Vec::new());
             profile.workspace = profile.temp.clone();
             crate::processes::keeper::probe(program, &profile).map_err(|e| e.to_string())
@@ -139,7 +142,7 @@ impl LocalRunner {
 
     fn care(&self, files: &Files, binding: &Binding, env: &[Variable]) -> Care {
         let refused = self.refusal();
-        let (Some(program), None) = (&self.supervisor, &refused) else {
+        let (Ok(program), None) = (&self.supervisor, &refused) else {
             return refused.map_or(Care::Grouped, Care::Refused);
         };
         let workspace = files.workspace_path();
@@ -192,7 +195,7 @@ impl LocalRunner {
 
     /// A session has a temporary folder of its own, where somebody keeps it.
     fn environment(&self) -> Vec<Variable> {
-        let own = self.supervisor.is_some();
+        let own = self.supervisor.is_ok();
         let host = std::env::vars_os().filter(|(name, _)| !(own && name == "TMPDIR"));
         crate::environment::clean(&self.config, host)
     }
@@ -272,9 +275,12 @@ impl RemoteRunnerProvider for LocalRunner {
         let mut can = RunnerCapabilities::default();
         can.processes = cfg!(unix) && self.refusal().is_none();
         can.stdin = can.processes;
-        can.pty = can.processes && self.supervisor.is_some();
         can.ports = true;
-        can.kills_process_trees = self.supervisor.is_some();
+        #[cfg(target_os = "linux")]
+        {
+            can.pty = can.processes && self.supervisor.is_ok();
+            can.kills_process_trees = self.supervisor.is_ok();
+        }
         #[cfg(target_os = "linux")]
         if let Ok(achieved) = self.achieved() {
             can.confines_writes = achieved.confines();

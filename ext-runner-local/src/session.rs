@@ -59,6 +59,12 @@ impl LocalSession {
         });
         outcome.map_err(|e| e.operation(operation))
     }
+
+    #[cfg(unix)]
+    async fn start_folder(&self, cwd: String) -> Result<(cap_std::fs::Dir, std::path::PathBuf)> {
+        self.with_files("start_process", move |files, _| files.open_folder(&cwd))
+            .await
+    }
 }
 
 pub(crate) fn closed() -> Error {
@@ -132,14 +138,25 @@ impl RemoteRunnerSession for LocalSession {
 
     #[cfg(unix)]
     async fn start_process(&self, spec: ProcessSpec) -> Result<()> {
-        let cwd = spec.cwd.clone().unwrap_or_else(|| ".".to_owned());
-        let (dir, path) = self
-            .with_files("start_process", move |files, _| files.open_folder(&cwd))
-            .await?;
-        self.processes
-            .start(spec, StartFolder { dir, path })
-            .await
-            .map_err(|e| e.operation("start_process"))
+        let cwd = spec.cwd.clone();
+        let in_workspace = cwd.is_none();
+        let (dir, path) = match cwd {
+            Some(cwd) => self.start_folder(cwd).await?,
+            // Most commands start here, and it is open already: for them a thread
+            // that may block would be a detour.
+            None => self.files.workspace_folder().map_err(|e| {
+                Error::io(e, "the workspace can't be held open").operation("start_process")
+            })?,
+        };
+        let started = self.processes.start(spec, StartFolder { dir, path }).await;
+        match started {
+            // Of the program or of the folder: that the system doesn't say.
+            Err(e) if in_workspace && e.kind() == ErrorKind::NotFound => {
+                self.start_folder(".".to_owned()).await?;
+                Err(e.operation("start_process"))
+            }
+            outcome => outcome.map_err(|e| e.operation("start_process")),
+        }
     }
 
     #[cfg(unix)]

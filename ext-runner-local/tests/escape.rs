@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use haft_api::{CommandOutcome, CommandRequest, Ending, RemoteRunnerSessionExt as _};
 use haft_ext_runner_local::LocalConfig;
-use support::{Kept, Mode, Place, available, config, id};
+use support::{Kept, Mode, Place, available, config, id, reading_tests};
 
 /// What errors say of something that isn't allowed, or isn't there to be had.
 const REFUSALS: [&str; 11] = [
@@ -216,15 +216,6 @@ impl Drop for Hostile {
         let _ = self.host.kill();
         let _ = self.host.wait();
     }
-}
-
-/// This program is to be found by the commands it starts.
-fn reading_tests(mode: Mode) -> LocalConfig {
-    let mut config = config(mode);
-    let folder = std::env::current_exe().unwrap();
-    let folder = folder.parent().unwrap();
-    config.read.push(folder.to_str().unwrap().to_owned());
-    config
 }
 
 fn check_refused(mode: Mode, what: &str, (outcome, kept): (CommandOutcome, Kept)) {

@@ -9,7 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use haft_api::{CommandRequest, Ending, NoOutput, ProcessSpec, RemoteRunnerSessionExt as _};
-use support::{Mode, Place, alive, assert_dead, available, config, id, marker, until};
+use support::{Mode, Place, alive, assert_dead, available, id, marker, reading_tests, until};
 
 const MODES: [Mode; 4] = [
     Mode::Confined,
@@ -53,6 +53,10 @@ const WAYS_OF_THE_ARTFUL: &[(&str, &str)] = &[
         "breeding",
         "b() { while :; do (env -i setsid sh -c 'sleep 60; : MARKER' &); sleep 0.02; done; }; b & b & sleep 60",
     ),
+    (
+        "a dead first thread",
+        "HEADLESS=1 SELF --exact headless & sleep 60",
+    ),
 ];
 
 fn ways(mode: Mode) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -63,7 +67,28 @@ fn ways(mode: Mode) -> impl Iterator<Item = &'static (&'static str, &'static str
     WAYS.iter().chain(artful)
 }
 
+/// Not a test of its own: a process in a session of its own whose first thread ends,
+/// and another doesn't. To most it looks dead.
+#[test]
+#[allow(unsafe_code)]
+fn headless() {
+    if std::env::var_os("HEADLESS").is_none() {
+        return;
+    }
+    // SAFETY: the child starts a thread and ends, as it were; what it takes of the
+    // allocator is safe after a fork.
+    if unsafe { libc::fork() } == 0 {
+        rustix::process::setsid().unwrap();
+        std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+        // SAFETY: it ends this thread, which owns nothing that others use.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
 fn request(line: &str, mark: &str) -> CommandRequest {
+    let own = std::env::current_exe().unwrap();
+    let line = line.replace("SELF", own.to_str().unwrap());
     let mut request = CommandRequest::shell(line.replace("MARKER", mark));
     request.env.push(("MARK".into(), mark.to_owned()));
     request
@@ -72,7 +97,7 @@ fn request(line: &str, mark: &str) -> CommandRequest {
 #[tokio::test]
 async fn nothing_survives_a_time_limit() {
     for mode in available(&MODES).await {
-        let place = Place::with(config(mode)).await;
+        let place = Place::with(reading_tests(mode)).await;
         for (way, line) in ways(mode) {
             let mark = marker();
             let mut request = request(line, &mark);
@@ -90,7 +115,7 @@ async fn nothing_survives_a_time_limit() {
 #[tokio::test]
 async fn nothing_survives_being_dropped() {
     for mode in available(&MODES).await {
-        let place = Place::with(config(mode)).await;
+        let place = Place::with(reading_tests(mode)).await;
         for (way, line) in ways(mode) {
             let mark = marker();
             let run = place
@@ -107,7 +132,7 @@ async fn nothing_survives_being_dropped() {
 async fn nothing_survives_its_session() {
     for mode in available(&MODES).await {
         for closing in [true, false] {
-            let place = Place::with(config(mode)).await;
+            let place = Place::with(reading_tests(mode)).await;
             let mut marks = Vec::new();
             for (way, line) in ways(mode) {
                 let mark = marker();
@@ -139,7 +164,7 @@ async fn nothing_survives_its_runtime() {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let place = runtime.block_on(async {
-                let place = Place::with(config(mode)).await;
+                let place = Place::with(reading_tests(mode)).await;
                 let mut spec =
                     ProcessSpec::new(id(), request("setsid sleep 60 & sleep 60", "").argv);
                 spec.env.push(("MARK".into(), wanted));
@@ -159,7 +184,7 @@ async fn nothing_survives_its_runtime() {
 #[tokio::test]
 async fn leftovers_are_killed_and_listed() {
     for mode in available(&MODES).await {
-        let place = Place::with(config(mode)).await;
+        let place = Place::with(reading_tests(mode)).await;
         for line in [
             "sleep 30 & echo hi",
             "setsid sleep 30 & echo hi",
@@ -188,7 +213,7 @@ async fn leftovers_are_killed_and_listed() {
 #[tokio::test]
 async fn detached_leftovers_live_on_until_the_session_ends() {
     for mode in available(&MODES).await {
-        let place = Place::with(config(mode)).await;
+        let place = Place::with(reading_tests(mode)).await;
         let mark = marker();
         let line = "(while :; do echo tick; echo t >> ticks; sleep 0.05; done) & setsid sleep 60 & echo hi";
         let mut request = request(line, &mark);
@@ -256,7 +281,7 @@ async fn a_time_limit_holds_for_the_detached_too() {
 #[tokio::test]
 async fn a_polite_end_comes_first() {
     for mode in available(&MODES).await {
-        let place = Place::with(config(mode)).await;
+        let place = Place::with(reading_tests(mode)).await;
         let line = "trap 'echo cleaned > cleaned; exit 0' TERM; while :; do sleep 0.02; done";
         let mut request = CommandRequest::shell(line);
         request.timeout_ms = Some(200);

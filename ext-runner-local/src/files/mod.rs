@@ -170,6 +170,13 @@ impl Files {
         })
     }
 
+    /// The workspace itself, of which nothing is looked at: it may be gone.
+    #[cfg(unix)]
+    pub(crate) fn workspace_folder(&self) -> io::Result<(Dir, std::path::PathBuf)> {
+        let root = self.roots.workspace();
+        Ok((root.dir.try_clone()?, root.real().to_owned()))
+    }
+
     /// Opens a folder for a command to start in.
     #[cfg(unix)]
     pub(crate) fn open_folder(&self, path: &str) -> Result<(Dir, std::path::PathBuf)> {

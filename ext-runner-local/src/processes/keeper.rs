@@ -2,12 +2,10 @@
 
 use std::fs::DirBuilder;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream as StdStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use crate::sandbox::{Achieved, Profile};
-use crate::supervisor::{ARGUMENT, send_descriptors};
+use crate::supervisor::{Program, send_descriptors};
 
 /// How long a keeper has to shut itself in.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,12 +34,12 @@ impl Keeper {
     ///
     /// # Errors
     /// If it can't be started or doesn't answer.
-    pub(crate) async fn begin(program: PathBuf, profile: Profile) -> io::Result<(Self, Achieved)> {
+    pub(crate) async fn begin(program: &Program, profile: Profile) -> io::Result<(Self, Achieved)> {
         let (ours, theirs) = StdStream::pair()?;
         let folder = TempFolder::make(&profile.temp)?;
-        let mut child = tokio::process::Command::from(command(&program, theirs))
+        let mut child = tokio::process::Command::from(program.command(theirs)?)
             .spawn()
-            .map_err(|e| cant_start(&program, &e))?;
+            .map_err(|e| cant_start(program, &e))?;
         // It ends when the socket closes, and has to be reaped then.
         let ended = tokio::spawn(async move {
             let _ = child.wait().await;
@@ -50,7 +48,7 @@ impl Keeper {
         let greeted = tokio::task::spawn_blocking(greet).await;
         let (ours, achieved) = greeted
             .unwrap_or_else(|e| Err(io::Error::other(e)))
-            .map_err(|e| no_keeper(&program, &e))?;
+            .map_err(|e| no_keeper(program, &e))?;
         folder.kept();
         ours.set_nonblocking(true)?;
         let keeper = Self {
@@ -119,10 +117,11 @@ impl Keeper {
 ///
 /// # Errors
 /// If it can't be started or doesn't answer.
-pub(crate) fn probe(program: &Path, profile: &Profile) -> io::Result<Achieved> {
+pub(crate) fn probe(program: &Program, profile: &Profile) -> io::Result<Achieved> {
     let (ours, theirs) = StdStream::pair()?;
     let folder = TempFolder::make(&profile.temp)?;
-    let mut child = command(program, theirs)
+    let mut child = program
+        .command(theirs)?
         .spawn()
         .map_err(|e| cant_start(program, &e))?;
     let greeted = greet(ours, profile);
@@ -134,20 +133,6 @@ pub(crate) fn probe(program: &Path, profile: &Profile) -> io::Result<Achieved> {
     let _ = child.wait();
     drop(folder);
     achieved.map_err(|e| no_keeper(program, &e))
-}
-
-fn command(program: &Path, socket: StdStream) -> std::process::Command {
-    let mut command = std::process::Command::new(program);
-    command
-        .arg0("haft-keeper")
-        .arg(ARGUMENT)
-        .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| name == "LD_LIBRARY_PATH"))
-        .current_dir("/")
-        .stdin(OwnedFd::from(socket))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
 }
 
 fn greet(mut socket: StdStream, profile: &Profile) -> io::Result<(StdStream, Achieved)> {
@@ -167,17 +152,14 @@ fn greet(mut socket: StdStream, profile: &Profile) -> io::Result<(StdStream, Ach
     Ok((socket, achieved.map_err(io::Error::other)?))
 }
 
-fn cant_start(program: &Path, error: &io::Error) -> io::Error {
-    io::Error::other(format!(
-        "the supervisor {} can't be started: {error}",
-        program.display()
-    ))
+fn cant_start(program: &Program, error: &io::Error) -> io::Error {
+    io::Error::other(format!("the supervisor {program} can't be started: {error}"))
 }
 
-fn no_keeper(program: &Path, error: &io::Error) -> io::Error {
+fn no_keeper(program: &Program, error: &io::Error) -> io::Error {
     io::Error::other(format!(
-        "{} can't look after commands ({error}); is it a program that calls supervise_if_asked first?",
-        program.display()
+        "{program} can't look after commands ({error}); {}",
+        program.hint()
     ))
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-#[cfg(target_os = "linux")]
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +30,8 @@ use crate::environment::{self, Variable};
 #[cfg(target_os = "linux")]
 use crate::sandbox::{Achieved, Profile};
 use crate::session::closed;
+#[cfg(target_os = "linux")]
+use crate::supervisor::Program;
 use input::Input;
 #[cfg(target_os = "linux")]
 use keeper::Keeper;
@@ -60,7 +60,7 @@ pub(crate) enum Care {
     /// A keeper, with what its first trial achieved: less won't do.
     #[cfg(target_os = "linux")]
     Kept {
-        program: PathBuf,
+        program: Program,
         profile: Box<Profile>,
         promised: Box<Achieved>,
     },
@@ -217,7 +217,7 @@ impl Processes {
     #[cfg(target_os = "linux")]
     async fn keeper(
         &self,
-        program: &std::path::Path,
+        program: &Program,
         profile: &Profile,
         promised: &Achieved,
     ) -> std::io::Result<Arc<Keeper>> {
@@ -225,7 +225,7 @@ impl Processes {
         if let Some(keeper) = known.as_ref().filter(|keeper| keeper.is_there()) {
             return Ok(Arc::clone(keeper));
         }
-        let (keeper, achieved) = Keeper::begin(program.to_owned(), profile.fresh()).await?;
+        let (keeper, achieved) = Keeper::begin(program, profile.fresh()).await?;
         if !achieved.holds(promised) {
             return Err(std::io::Error::other(format!(
                 "commands can't be confined as they were before: {achieved}"

@@ -22,15 +22,18 @@ impl Entry {
         Self::parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// `pid (name) state parent group session …`; the name may hold anything.
+    /// `pid (name) state parent group session …`; the name may hold anything. The
+    /// eighteenth field after the name counts threads: a process whose first one
+    /// has ended looks dead, and isn't as long as there are others.
     fn parse(pid: u32, stat: &[u8]) -> Option<Self> {
         let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        if matches!(*fields.first()?, "Z" | "X") {
+        let number = |index: usize| fields.get(index)?.parse().ok();
+        let dead = matches!(*fields.first()?, "Z" | "X");
+        if dead && number(17).is_none_or(|threads: u32| threads <= 1) {
             return None;
         }
-        let number = |index: usize| fields.get(index)?.parse().ok();
         Some(Self {
             pid,
             parent: number(1)?,
@@ -89,18 +92,55 @@ pub(crate) fn beneath(of: u32, all: &[Entry]) -> Vec<Entry> {
     found
 }
 
-/// The numbers of all processes beneath one, in order.
-pub(crate) fn descendants(of: u32) -> Vec<u32> {
-    let mut pids: Vec<u32> = beneath(of, &snapshot()).iter().map(|e| e.pid).collect();
+/// The numbers of all processes beneath this one, in order.
+pub(crate) fn descendants() -> Vec<u32> {
+    let mut pids: Vec<u32> = own().iter().map(|entry| entry.pid).collect();
     pids.sort_unstable();
     pids
 }
 
-/// Signals all processes beneath one.
-pub(crate) fn signal_descendants(of: u32, signal: Signal) {
-    for entry in beneath(of, &snapshot()) {
+/// Signals all processes beneath this one. Who is being started at that very
+/// moment may miss it.
+pub(crate) fn signal_descendants(signal: Signal) {
+    for entry in own() {
         entry.signal(signal);
     }
+}
+
+/// All processes beneath this one. They are looked up from parent to child, which
+/// takes no longer on a machine with many others; where the system keeps no lists
+/// of children, the whole table is looked through.
+fn own() -> Vec<Entry> {
+    let of = std::process::id();
+    let Some(first) = children(of) else {
+        return beneath(of, &snapshot());
+    };
+    let mut found = Vec::new();
+    let mut seen = HashSet::from([of]);
+    let mut next = first;
+    while let Some(pid) = next.pop() {
+        if seen.insert(pid) {
+            // None of one that has ended since: its own have another parent now.
+            next.extend(children(pid).unwrap_or_default());
+            found.extend(Entry::read(pid));
+        }
+    }
+    found
+}
+
+/// The children of all of a process's threads; `None` if that isn't told.
+fn children(of: u32) -> Option<Vec<u32>> {
+    let mut lists = std::fs::read_dir(format!("/proc/{of}/task"))
+        .ok()?
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .peekable();
+    lists.peek()?;
+    let parse = |list: String| -> Vec<u32> {
+        let numbers = list.split_ascii_whitespace();
+        numbers.filter_map(|number| number.parse().ok()).collect()
+    };
+    Some(lists.flat_map(parse).collect())
 }
 
 #[cfg(test)]
@@ -120,6 +160,8 @@ mod tests {
         check(&format!("9 (a) Z 5 (b c) R {tail}"), whole);
         check(&format!("9 (a\nb) D {tail}"), whole);
         check(&format!("9 (sh) Z {tail}"), None);
+        // Its first thread has ended, and one more lives.
+        check(&format!("9 (sh) Z {}", tail.replace(" 20 0 1 ", " 20 0 2 ")), whole);
         check("9 (sh", None);
         check("9 (sh) S 1 2", None);
     }

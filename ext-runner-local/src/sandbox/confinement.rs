@@ -1,10 +1,10 @@
-//! What each command gives up just before it becomes what it is.
+//! What a session's commands give up: system calls once, by the keeper that all of
+//! them come from, and the rest each for itself, just before it becomes what it is.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use ::landlock::{RulesetCreated, RulesetStatus};
-use seccompiler::BpfProgram;
 
 use super::seccomp::Sockets;
 use super::{Achieved, Cgroups, Isolated, Profile, landlock, limits, privileges, seccomp};
@@ -12,21 +12,20 @@ use crate::config::Limits;
 
 /// Ready to be entered by any number of commands.
 pub(crate) struct Confinement {
-    walls: Option<Walls>,
+    /// What may be opened. For each command, and not for the keeper: it works on
+    /// files outside, and commands may not look into it, which a domain that isn't
+    /// the keeper's prevents.
+    files: Option<RulesetCreated>,
     limits: Limits,
     limit_memory: bool,
     limit_processes: bool,
     temp: PathBuf,
 }
 
-struct Walls {
-    files: RulesetCreated,
-    calls: Vec<BpfProgram>,
-}
-
 impl Confinement {
     /// Makes ready what this machine has, on the side of the wall where the
-    /// session is served.
+    /// session is served. From here on this process, and so all it forks, is
+    /// without the system calls that commands may not make.
     ///
     /// # Errors
     /// If what is there refuses.
@@ -48,13 +47,13 @@ impl Confinement {
             achieved.own_network = *own_network;
             achieved.missing.extend(missing.iter().cloned());
         }
-        let walls = match profile.confine {
+        let files = match profile.confine {
             true => walls(profile, &mut achieved)?,
             false => None,
         };
         let own_tmp = achieved.namespaces && profile.workspace != Path::new("/tmp");
         let confinement = Self {
-            walls,
+            files,
             limits: profile.limits,
             limit_memory: !cgroups.limits_memory(),
             // Elsewhere the system would count all of the user's processes.
@@ -100,23 +99,23 @@ impl Confinement {
 
     fn build(&self) -> io::Result<()> {
         limits::apply(&self.limits, self.limit_memory, self.limit_processes)?;
-        let Some(walls) = &self.walls else {
+        let Some(files) = &self.files else {
             return Ok(());
         };
         privileges::drop_privileges()?;
-        let status = walls
-            .files
+        let status = files
             .try_clone()?
             .restrict_self()
             .map_err(io::Error::other)?;
         if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
             return Err(io::Error::other("Landlock doesn't hold"));
         }
-        seccomp::enter(&walls.calls)
+        Ok(())
     }
 }
 
-fn walls(profile: &Profile, achieved: &mut Achieved) -> io::Result<Option<Walls>> {
+/// Gives up system calls, and makes ready what each command gives up of files.
+fn walls(profile: &Profile, achieved: &mut Achieved) -> io::Result<Option<RulesetCreated>> {
     let version = match landlock::version() {
         Ok(version) => version,
         Err(reason) => {
@@ -158,7 +157,10 @@ fn walls(profile: &Profile, achieved: &mut Achieved) -> io::Result<Option<Walls>
         scope_signals: scopes && !achieved.namespaces,
         scope_sockets: scopes && !achieved.own_network,
     })?;
+    // The kernel translates a filter, and asks it about every system call there is,
+    // when it is installed: more work than all else that a command's start takes.
+    seccomp::enter(&calls)?;
     achieved.landlock = Some(version);
     achieved.seccomp = true;
-    Ok(Some(Walls { files, calls }))
+    Ok(Some(files))
 }

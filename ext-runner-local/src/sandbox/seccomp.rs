@@ -97,7 +97,7 @@ const SECOND_INTERFACE: Option<i64> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Makes the filters ready, to be installed by each command, in this order.
+/// Makes the filters ready, to be installed in this order.
 pub(super) fn prepare(sockets: Sockets) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)
         .map_err(|_| format!("no system call filter for {}", std::env::consts::ARCH))?;
@@ -172,7 +172,8 @@ fn insert(
     rules.insert(call, matching);
 }
 
-/// Installs them; not to be undone.
+/// Installs them for this process, which has one thread, and all it will start;
+/// not to be undone.
 pub(super) fn enter(filters: &[BpfProgram]) -> io::Result<()> {
     filters.iter().try_for_each(|filter| {
         seccompiler::apply_filter(filter)

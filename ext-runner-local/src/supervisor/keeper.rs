@@ -6,6 +6,7 @@
 //! start a program nor to build walls for each command. When the host closes its
 //! end of the socket, or dies, the keeper ends what is left and itself.
 
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -45,7 +46,9 @@ pub(super) fn keep() -> i32 {
 fn run() -> io::Result<()> {
     let stdin = io::stdin();
     let mut host = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(&stdin, 3)?);
-    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?.as_fd())?;
+    // It may be the file that this code was loaded from.
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?.as_fd())?;
     rustix::process::set_child_subreaper(Some(getpid()))?;
     // No terminal to ask questions on, and out of reach of its Ctrl-C. Fails
     // only where the process leads a group already, which does as well.

@@ -27,6 +27,8 @@ pub(super) fn start(
         .split_first()
         .ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(find(program, &launch.env));
+    // Nothing of the keeper's own.
+    command.env_clear();
     if !launch.env.iter().any(|(name, _)| name == "TMPDIR") {
         command.env("TMPDIR", confinement.temp());
     }

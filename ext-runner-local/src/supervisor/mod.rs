@@ -11,7 +11,9 @@
 //! however, the kernel closes that end, and the supervisor ends all. (The
 //! kernel's parent-death signal would follow the host's *thread* that started the
 //! supervisor, and runtimes let threads come and go.) Whatever a supervisor that
-//! was itself killed leaves behind falls to the keeper, and is killed there.
+//! was itself killed leaves behind falls to the keeper, and is killed there. Where
+//! this code is in a shared object, the program isn't its own, and the keeper comes
+//! about in another way (see `loaded`).
 
 #[cfg(target_os = "linux")]
 mod fork;
@@ -20,12 +22,18 @@ mod keeper;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
+mod loaded;
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
 mod watch;
 #[cfg(target_os = "linux")]
 mod wire;
 
 #[cfg(target_os = "linux")]
 pub(crate) use fork::{Fork, fork};
+#[cfg(target_os = "linux")]
+pub(crate) use program::Program;
 #[cfg(target_os = "linux")]
 pub(crate) use wire::{Launch, Met, Report, Status, send_descriptors, send_launch};
 

@@ -107,7 +107,7 @@ fn obey(mut orders: UnixStream, ending: &AtomicBool, grace: Duration) {
 
 /// Signals everything beneath this process.
 fn signal_all(signal: Signal) {
-    table::signal_descendants(std::process::id(), signal);
+    table::signal_descendants(signal);
 }
 
 struct Supervisor {
@@ -126,7 +126,7 @@ impl Supervisor {
         let status = self.wait_for_main();
         let mut leftovers = Vec::new();
         if !reap_for(SETTLE) {
-            leftovers = table::descendants(std::process::id());
+            leftovers = table::descendants();
             if !self.detach || self.ending.load(Ordering::Acquire) {
                 end_leftovers();
             }

@@ -51,6 +51,15 @@ pub fn config(mode: Mode) -> LocalConfig {
     config
 }
 
+/// This program is to be found by the commands it starts.
+pub fn reading_tests(mode: Mode) -> LocalConfig {
+    let mut config = config(mode);
+    let folder = std::env::current_exe().unwrap();
+    let folder = folder.parent().unwrap();
+    config.read.push(folder.to_str().unwrap().to_owned());
+    config
+}
+
 /// The modes that this machine has; says which it hasn't, and why.
 pub async fn available(modes: &[Mode]) -> Vec<Mode> {
     let mut found = Vec::new();
@@ -160,23 +169,32 @@ pub fn marker() -> String {
     format!("haft-mark-{}", uuid::Uuid::now_v7().simple())
 }
 
-/// The live processes that carry a marker in their arguments or environment.
+/// The live processes that carry a marker in their arguments or environment. Each
+/// thread is looked at: a process whose first one has ended tells nothing itself.
 pub fn alive(marker: &str) -> Vec<u32> {
     let me = std::process::id();
-    let has = |pid: u32, file: &str| {
-        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).contains(marker)
+    let lives = |task: &Path| {
+        let has = |file: &str| {
+            let bytes = std::fs::read(task.join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(marker)
+        };
+        let state = || {
+            let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+            let rest = stat.rsplit(')').next().unwrap_or_default().trim();
+            rest.chars().next()
+        };
+        (has("environ") || has("cmdline")) && !matches!(state(), None | Some('Z' | 'X'))
     };
-    let dead = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(')')
-            .next()
-            .is_none_or(|rest| rest.trim().starts_with(['Z', 'X']) || rest.is_empty())
+    let has_live_task = |&pid: &u32| {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        let mut tasks = tasks.into_iter().flatten().flatten();
+        tasks.any(|task| lives(&task.path()))
     };
     std::fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
-        .filter(|&pid| pid != me && (has(pid, "environ") || has(pid, "cmdline")) && !dead(pid))
+        .filter(|&pid| pid != me)
+        .filter(has_live_task)
         .collect()
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
-    Decision, EngineToolCall, Error, ErrorKind, ExtensionId, Item, MODEL_CALL, ModelInfo, ModelRequest,
+    Decision, EngineToolCall, Error, ErrorKind, EventBody, ExtensionId, Item, MODEL_CALL, ModelInfo, ModelRequest,
     PolicyContributor, PolicyRequest, Result, ToolChoice, ToolOutput, async_trait,
 };
 use haft_core::{ToolRun, TurnStatus};
 use haft_testkit::{FnTool, Gate, MemoryStore, Round, ScriptedEngine, fixture};
-use support::{World, outcomes, request};
+use support::{World, outcomes, request, wait_for};
 
 /// A tool that says what the model answers, or how that failed.
 fn asking(name: &str) -> FnTool {
@@ -148,14 +148,14 @@ async fn policy_is_asked_first() {
         world.registry.policy(Arc::new(Word(id, word)));
         let started = world.start();
         let thread = started.thread().await;
+        let mut events = thread.subscribe(64);
         let turn = thread.start_turn(request("go")).await.unwrap();
         if let Some(answer) = answer {
-            let asked = loop {
-                if let [asked] = &thread.open_requests().await[..] {
-                    break asked.clone();
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            };
+            wait_for(&mut events, |event| {
+                matches!(event.body, EventBody::ApprovalRequested { .. })
+            })
+            .await;
+            let asked = thread.open_requests().await.remove(0);
             assert_eq!(asked.name, MODEL_CALL);
             thread.answer_approval(&asked.id, answer).await.unwrap();
         }
@@ -169,7 +169,7 @@ async fn policy_is_asked_first() {
         Decision::Deny { reason: reason() },
     );
     check(Decision::Allow, None, "ask: yes by scripted").await;
-    check(deny, None, "Denied denied: too dear").await;
+    check(deny, None, "Denied model.generate: denied: too dear").await;
     check(ask.clone(), Some(true), "ask: yes by scripted").await;
     check(ask, Some(false), "the user did not approve").await;
 }

@@ -153,11 +153,7 @@ impl Native {
         let limit = self.setup.settings.limits.result_bytes;
         let outcome = match is_tool {
             true => result::output(ctx, value, limit).map(Answer::Output),
-            false => match json::stringify(ctx, value) {
-                Ok(Some(json)) if json.len() > limit => Err(Failure::error(format!(
-                    "the result has {} bytes; at most {limit} are taken",
-                    json.len()
-                ))),
+            false => match json::stringify(ctx, value, limit) {
                 Ok(json) => Ok(Answer::Json(json)),
                 Err(error) => Err(crate::thrown::caught(ctx, &error)),
             },

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::deadline::{Deadline, command_timeout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ThreadId, TurnId};
+use crate::model::ModelService;
 use crate::runner::RemoteRunnerSession;
 
 /// Which of a tool's streams some output belongs to.
@@ -75,10 +76,11 @@ pub struct ToolContext {
     /// Where output goes as it arises.
     pub output: Arc<dyn OutputSink>,
     pub(crate) workspace: Option<Arc<dyn RemoteRunnerSession>>,
+    pub(crate) model: Option<Arc<dyn ModelService>>,
 }
 
 impl ToolContext {
-    /// A context without workspace, deadline and output.
+    /// A context without workspace, model, deadline and output.
     pub fn new(thread: ThreadId, turn: TurnId) -> Self {
         Self {
             thread,
@@ -87,6 +89,7 @@ impl ToolContext {
             turn_deadline: None,
             output: Arc::new(NoOutput),
             workspace: None,
+            model: None,
         }
     }
 
@@ -94,6 +97,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_workspace(mut self, session: Arc<dyn RemoteRunnerSession>) -> Self {
         self.workspace = Some(session);
+        self
+    }
+
+    /// Gives the call a model.
+    #[must_use]
+    pub fn with_model(mut self, model: Arc<dyn ModelService>) -> Self {
+        self.model = Some(model);
         self
     }
 
@@ -118,6 +128,20 @@ impl ToolContext {
         })
     }
 
+    /// The way to the turn's model; see [`ModelService`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if there is none: the call isn't part of a
+    /// turn, or the host is older than this service.
+    pub fn model(&self) -> Result<&Arc<dyn ModelService>> {
+        self.model.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "this call has no model: it isn't part of a turn",
+            )
+        })
+    }
+
     /// How long a command may run that is issued now; see [`command_timeout`].
     pub fn command_timeout(&self, asked: Option<Duration>) -> Option<Duration> {
         command_timeout(self.turn_deadline.map(Deadline::remaining), asked)
@@ -131,6 +155,7 @@ impl fmt::Debug for ToolContext {
             .field("turn", &self.turn)
             .field("deadline", &self.deadline)
             .field("workspace", &self.workspace.is_some())
+            .field("model", &self.model.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -41,6 +41,7 @@ mod event;
 mod extension;
 mod id;
 mod item;
+mod model;
 mod policy;
 mod record;
 mod runner;
@@ -69,6 +70,7 @@ pub use id::{
     CallId, DestinationId, ExtensionId, ProcessId, RequestId, SessionId, ThreadId, ToolName, TurnId,
 };
 pub use item::{Item, NoticeLevel, Part, ProviderState, ToolCall, ToolResult, join_text, raw_json};
+pub use model::{MODEL_CALL, ModelAnswer, ModelRequest, ModelService};
 pub use policy::{Decision, PolicyContributor, PolicyMode, PolicyRequest};
 pub use record::{Diagnostic, DiagnosticCode, NewRecord, Record};
 pub use runner::{

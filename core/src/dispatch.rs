@@ -7,6 +7,7 @@
 
 mod batch;
 mod call;
+mod model;
 mod output;
 mod plan;
 mod schema;
@@ -18,18 +19,18 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use haft_api::{
-    CallId, OutputChannel, PolicyContributor, PolicyMode, Result, ThreadId, ToolCall, ToolOutput,
-    ToolResult, TurnId, async_trait,
+    CallId, Effects, ExtensionId, OutputChannel, PolicyContributor, PolicyMode, Result, ThreadId,
+    ToolCall, ToolOutput, ToolResult, TurnId, async_trait,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use model::{RoundModel, ended as model_call_ended};
 pub(crate) use output::{Bounds, private_folder};
 pub(crate) use toolset::ToolSet;
 
 use crate::moment::Moment;
 use crate::workspace::Workspace;
-pub(crate) use plan::Planned;
 
 /// Where a round's calls leave their traces. The thread's log is one; a run of
 /// tools without a thread has another.
@@ -66,6 +67,8 @@ pub(crate) struct Round {
     /// When running tools are cut off.
     pub(crate) deadline: Option<Moment>,
     pub(crate) limits: Limits,
+    /// What the calls may ask; nothing without a turn.
+    pub(crate) model: Option<Arc<dyn RoundModel>>,
 }
 
 /// Limits of single calls.
@@ -146,14 +149,18 @@ fn send(results: &Results, result: ToolResult) {
     results.send(result).ok();
 }
 
-/// A planned call's way through policy, in words for the model if it ends there.
-async fn permitted(round: &Round, planned: &Planned) -> Result<std::result::Result<(), String>> {
-    let decision = crate::policy::decide(round, planned).await;
-    match decision {
+/// A call's way through policy, in words for the model if it ends there.
+async fn permitted(
+    round: &Round,
+    call: &ToolCall,
+    effects: Effects,
+    extension: Option<&ExtensionId>,
+) -> Result<std::result::Result<(), String>> {
+    match crate::policy::decide(round, call, effects, extension).await {
         haft_api::Decision::Allow => Ok(Ok(())),
         haft_api::Decision::Deny { reason } => Ok(Err(format!("denied: {reason}"))),
         haft_api::Decision::Ask { reason } => {
-            let asked = round.journal.ask(&planned.call, reason);
+            let asked = round.journal.ask(call, reason);
             tokio::select! {
                 answer = asked => Ok(match answer {
                     Ok(true) => Ok(()),

@@ -3,6 +3,7 @@
 mod assemble;
 mod compact;
 mod drive;
+mod model;
 mod start;
 mod stream;
 mod summary;

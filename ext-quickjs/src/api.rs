@@ -8,6 +8,7 @@ pub(crate) mod encoding;
 pub(crate) mod files;
 #[cfg(feature = "http")]
 pub(crate) mod http;
+pub(crate) mod model;
 pub(crate) mod outside;
 pub(crate) mod secrets;
 pub(crate) mod state;
@@ -72,6 +73,11 @@ const PIECES: &[Piece] = &[
             db::equip(ctx, table, native)?;
             files::equip(ctx, table, native)
         },
+    },
+    Piece {
+        name: "model",
+        source: include_str!("js/model.js"),
+        equip: model::equip,
     },
     Piece {
         name: "host",

@@ -48,6 +48,8 @@ pub struct Grants {
     pub write: Grant,
     /// Skills whose tools it may call.
     pub skills: Grant,
+    /// Whether its tools may ask the turn's model.
+    pub model: bool,
 }
 
 impl Grants {
@@ -60,6 +62,7 @@ impl Grants {
             read: all(),
             write: all(),
             skills: all(),
+            model: true,
         }
     }
 
@@ -80,6 +83,10 @@ impl Grants {
 
     pub(crate) fn check_skill(&self, id: &str) -> Result<(), String> {
         allowed(self.skills.allows(|entry| entry == id), "skills", id)
+    }
+
+    pub(crate) fn check_model(&self) -> Result<(), String> {
+        allowed(self.model, "model", "the turn's model")
     }
 
     /// The place that a path leads to, if it may be reached.

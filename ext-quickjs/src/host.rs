@@ -186,7 +186,7 @@ impl QuickJsHost {
         arguments: Box<RawValue>,
         limit: Option<Duration>,
     ) -> Result<ToolOutput> {
-        let called = self.inner.call_tool(id, tool, arguments, limit).await;
+        let called = self.inner.call_tool(id, tool, arguments, limit, None).await;
         called.map_err(|failure| {
             failure
                 .into_error()
@@ -198,14 +198,7 @@ impl QuickJsHost {
     /// The commands of the running skills, by name.
     pub async fn commands(&self) -> Vec<CommandInfo> {
         self.inner.begin().await;
-        let mut commands: Vec<_> = self
-            .inner
-            .all()
-            .iter()
-            .flat_map(|skill| skill.lists().commands.clone())
-            .collect();
-        commands.sort_by(|a, b| (&a.name, &a.skill).cmp(&(&b.name, &b.skill)));
-        commands
+        self.inner.commands()
     }
 
     /// Runs a command with the rest of its line, and returns what it has to

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rquickjs::{Ctx, Exception, Value};
@@ -48,7 +48,7 @@ pub(crate) struct Call {
     pub(crate) what: What,
     pub(crate) deadline: Instant,
     pub(crate) reply: Reply,
-    pub(crate) facts: Option<std::sync::Arc<CallFacts>>,
+    pub(crate) facts: Option<Arc<CallFacts>>,
     /// A rejection in it that nobody handled.
     pub(crate) rejection: Option<String>,
 }
@@ -153,11 +153,7 @@ impl Native {
         let limit = self.setup.settings.limits.result_bytes;
         let outcome = match is_tool {
             true => result::output(ctx, value, limit).map(Answer::Output),
-            false => match json::stringify(ctx, value) {
-                Ok(Some(json)) if json.len() > limit => Err(Failure::error(format!(
-                    "the result has {} bytes; at most {limit} are taken",
-                    json.len()
-                ))),
+            false => match json::stringify(ctx, value, limit) {
                 Ok(json) => Ok(Answer::Json(json)),
                 Err(error) => Err(crate::thrown::caught(ctx, &error)),
             },
@@ -167,6 +163,13 @@ impl Native {
 
     pub(crate) fn is_live(&self, call: u64) -> bool {
         self.calls.borrow().contains_key(&call)
+    }
+
+    /// The facts of the call that is being driven, if a turn made it and it has
+    /// no answer yet.
+    pub(crate) fn facts(&self) -> Option<Arc<CallFacts>> {
+        let calls = self.calls.borrow();
+        calls.get(&self.current.get())?.facts.clone()
     }
 
     /// When the code that runs now has to end.

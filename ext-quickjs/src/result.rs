@@ -26,13 +26,13 @@ pub(crate) fn output<'js>(
         if let Some(object) = value.as_object()
             && let Some((content, is_error)) = wrapped(object)?
         {
-            return Ok(parts_of(ctx, &content)?.map(|parts| {
+            return Ok(parts_of(ctx, &content, limit)?.map(|parts| {
                 let mut output = ToolOutput::parts(parts);
                 output.is_error = is_error;
                 output
             }));
         }
-        Ok(parts_of(ctx, value)?.map(ToolOutput::parts))
+        Ok(parts_of(ctx, value, limit)?.map(ToolOutput::parts))
     };
     let mut output = read()
         .map_err(|error| {
@@ -82,6 +82,7 @@ fn wrapped<'js>(object: &Object<'js>) -> rquickjs::Result<Option<(Value<'js>, bo
 fn parts_of<'js>(
     ctx: &Ctx<'js>,
     value: &Value<'js>,
+    limit: usize,
 ) -> rquickjs::Result<Result<Vec<Part>, String>> {
     if let Some(text) = value.as_string() {
         return Ok(Ok(vec![Part::text(text_from(ctx, text)?)]));
@@ -92,13 +93,20 @@ fn parts_of<'js>(
         _ => None,
     };
     match parts {
-        Some(parts) => parts.iter().map(|object| part(ctx, object)).collect(),
-        None => as_json(ctx, value).map(|part| part.map(|part| vec![part])),
+        Some(parts) => parts
+            .iter()
+            .map(|object| part(ctx, object, limit))
+            .collect(),
+        None => as_json(ctx, value, limit).map(|part| part.map(|part| vec![part])),
     }
 }
 
-fn as_json<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<Result<Part, String>> {
-    let Some(text) = json::stringify(ctx, value)? else {
+fn as_json<'js>(
+    ctx: &Ctx<'js>,
+    value: &Value<'js>,
+    limit: usize,
+) -> rquickjs::Result<Result<Part, String>> {
+    let Some(text) = json::stringify(ctx, value, limit)? else {
         let kind = value.type_name();
         return Ok(Err(format!("the result is a {kind}, which JSON can't say")));
     };
@@ -133,7 +141,11 @@ fn is_part(object: &Object<'_>) -> rquickjs::Result<bool> {
     })
 }
 
-fn part<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> rquickjs::Result<Result<Part, String>> {
+fn part<'js>(
+    ctx: &Ctx<'js>,
+    object: &Object<'js>,
+    limit: usize,
+) -> rquickjs::Result<Result<Part, String>> {
     let text = |name: &str| -> rquickjs::Result<Option<String>> {
         let value: Value<'js> = object.get(name)?;
         value
@@ -157,6 +169,6 @@ fn part<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> rquickjs::Result<Result<Pa
                 None => Err("an image needs `mimeType` and `data`".to_owned()),
             }
         }
-        _ => return as_json(ctx, &object.get("value")?),
+        _ => return as_json(ctx, &object.get("value")?, limit),
     })
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, ExtensionId, Result, ToolSource, ToolSpec,
-    async_trait,
+    BatchCall, BatchOutcomes, CallId, Error, ErrorKind, ExtensionId, Result, SlashCommand,
+    SlashCommandCall, SlashCommandOutput, ToolSource, ToolSpec, async_trait,
 };
 use tokio::sync::oneshot;
 
@@ -62,6 +62,23 @@ impl ToolSource for QuickJsHost {
         let groups = groups.into_values();
         join_all(groups.map(|group| group.run(&self.inner, &outcomes))).await;
         Ok(())
+    }
+
+    async fn commands(&self) -> Result<Vec<SlashCommand>> {
+        let mut commands = QuickJsHost::commands(self).await;
+        // Sorted by name, then by skill; `problems` tells of the others.
+        commands.dedup_by(|later, first| later.name == first.name);
+        let commands = commands.into_iter();
+        Ok(commands
+            .map(|command| SlashCommand::new(command.name, command.description))
+            .collect())
+    }
+
+    async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
+        let text = QuickJsHost::run_command(self, &call.name, &call.text).await?;
+        let mut output = SlashCommandOutput::default();
+        output.text = text;
+        Ok(output)
     }
 }
 

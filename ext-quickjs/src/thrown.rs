@@ -4,6 +4,9 @@ use rquickjs::{Ctx, Error, Function, Object, Value, function::This};
 
 use crate::failure::{Failure, FailureKind};
 
+/// Most bytes of a thrown value that are passed on.
+const SHOWN: usize = 1024 * 1024;
+
 /// The failure that an error of the engine's interface stands for.
 pub(crate) fn caught(ctx: &Ctx<'_>, error: &Error) -> Failure {
     match error {
@@ -125,7 +128,7 @@ pub(crate) fn text_from<'js>(
 }
 
 fn json_of<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Option<String> {
-    match crate::json::stringify(ctx, value) {
+    match crate::json::stringify(ctx, value, SHOWN) {
         Ok(json) => json,
         Err(_) => {
             ctx.catch();

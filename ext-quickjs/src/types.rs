@@ -355,6 +355,38 @@ declare const fs: {
 };",
     ),
     global(
+        "model",
+        "model",
+        "interface ModelOptions {
+  /** What the model is told before everything else. */
+  system?: string;
+  temperature?: number;
+  maxTokens?: number;
+  stop?: string | string[];
+  /** A JSON schema that the answer must follow, where the model can do that. */
+  schema?: object;
+  signal?: AbortSignal;
+}
+interface ModelAnswer {
+  text: string;
+  /** `end`, `length`, `content_filter`, or the provider's word. */
+  finishReason: any;
+  /** Tokens; they count as the turn's. */
+  usage: { input?: number; cached?: number; output?: number; reasoning?: number };
+  engine: string;
+  model: string | null;
+}
+/** The model of the turn, asked by one of its tool calls; it sees nothing of the conversation.
+ *  Needs the grant `model`, and policy is asked. */
+declare const model: {
+  /** The text that it answers. */
+  generate(prompt: string, options?: ModelOptions): Promise<string>;
+  summarize(text: string, options?: Omit<ModelOptions, \"system\"> & { maxWords?: number }): Promise<string>;
+  /** As `generate`, with all that is known of the answer. */
+  answer(prompt: string, options?: ModelOptions): Promise<ModelAnswer>;
+};",
+    ),
+    global(
         "cron",
         "host",
         "/** Calls `onCronTrigger(id)` by the clock. Six fields: second, minute, hour, day of the month,

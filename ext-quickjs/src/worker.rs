@@ -93,6 +93,15 @@ pub(crate) struct CallFacts {
 }
 
 impl CallFacts {
+    /// The facts of a call of another tool that this call makes.
+    pub(crate) fn of_inner(&self, tool: &str) -> Arc<Self> {
+        Arc::new(Self {
+            call: self.call.clone(),
+            tool: tool.to_owned(),
+            context: self.context.clone(),
+        })
+    }
+
     /// As a JSON object.
     pub(crate) fn json(&self) -> String {
         serde_json::json!({
@@ -131,12 +140,14 @@ pub(crate) enum Answer {
 pub(crate) trait Outside: Send + Sync + 'static {
     /// The skill's published state has changed.
     fn published(&self, state: Arc<str>);
-    /// Calls a tool of some skill.
+    /// Calls a tool of some skill, within the call that asks for it if there is
+    /// one.
     fn call_tool(
         &self,
         skill: String,
         tool: String,
         arguments: Box<RawValue>,
+        within: Option<Arc<CallFacts>>,
     ) -> futures::future::BoxFuture<'static, std::result::Result<Settled, Raised>>;
     /// The skills there are, as JSON.
     fn skills(&self) -> String;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use super::link::Remote;
-use super::message::MessageRef;
+use super::message::{Message, MessageRef};
 use super::server::{Reply, Request, Served};
 use super::session::{ServedSession, SessionProxy};
 use super::wire::{CompleteArgs, Completed, ContextData, OutputData, WriteArgs};
 use crate::context::{OutputChannel, OutputSink, ToolContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::CallId;
+use crate::model::{ModelAnswer, ModelRequest, ModelService};
 use crate::source::BatchOutcomes;
 use crate::tool::ToolOutput;
 
@@ -94,6 +97,31 @@ impl Served for ServedOutcomes {
     }
 }
 
+/// A model of the other side.
+struct ModelProxy(Arc<Remote>);
+
+#[async_trait]
+impl ModelService for ModelProxy {
+    async fn generate(&self, request: ModelRequest) -> Result<ModelAnswer> {
+        self.0.call("generate", &request).reply().await
+    }
+}
+
+/// A model of one's own, for the other side.
+struct ServedModel(Arc<dyn ModelService>);
+
+impl Served for ServedModel {
+    fn call(self: Arc<Self>, request: Request<'_>) -> Result<Reply> {
+        if request.method != "generate" {
+            return Ok(Reply::Unimplemented);
+        }
+        let asked: ModelRequest = request.read()?;
+        Ok(Reply::later(async move {
+            Message::json(&self.0.generate(asked).await?)
+        }))
+    }
+}
+
 impl ContextData {
     /// A context as it travels. `lend` puts an object where the other side can
     /// call it, and returns its number.
@@ -104,6 +132,9 @@ impl ContextData {
             data.object = lend(Arc::new(ServedSession(session)));
             data
         });
+        let model = context
+            .model
+            .map(|model| lend(Arc::new(ServedModel(model))));
         Self {
             thread: context.thread,
             turn: context.turn,
@@ -111,6 +142,7 @@ impl ContextData {
             turn_deadline: context.turn_deadline,
             output: Some(output),
             workspace,
+            model,
         }
     }
 
@@ -128,6 +160,9 @@ impl ContextData {
         if let Some(workspace) = self.workspace {
             let remote = request.lent(workspace.object)?;
             context = context.with_workspace(Arc::new(SessionProxy::new(remote, workspace)));
+        }
+        if let Some(model) = self.model {
+            context = context.with_model(Arc::new(ModelProxy(request.lent(model)?)));
         }
         Ok(context)
     }

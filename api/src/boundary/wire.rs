@@ -161,6 +161,9 @@ wire! {
         /// The workspace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         workspace: Option<SessionData>,
+        /// The model's object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<u64>,
     }
     /// Arguments of `execute`, and one call of a batch.
     ExecuteArgs {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_api::{Error, Part, Result, ToolCall, ToolContext, ToolOutput, ToolResult};
+use haft_api::{Error, ExtensionId, Part, Result, ToolCall, ToolContext, ToolOutput, ToolResult};
 use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 
 use super::Round;
+use super::model::CallModel;
 use super::output::Spool;
 use super::plan::Planned;
 use super::toolset::{Target, ToolEntry};
@@ -50,6 +52,9 @@ pub(super) struct Running {
     pub(super) limit: Duration,
     /// When its own time is over.
     pub(super) own: Moment,
+    extension: Option<ExtensionId>,
+    /// Cancelled when the call has ended.
+    over: DropGuard,
 }
 
 impl Running {
@@ -72,10 +77,12 @@ impl Running {
             began: Instant::now(),
             limit,
             own,
+            extension: entry.extension.clone(),
+            over: round.cancel.child_token().drop_guard(),
         }
     }
 
-    pub(super) fn context(&self, round: &Round, access: Option<&Access>) -> ToolContext {
+    pub(super) fn context(&self, round: &Arc<Round>, access: Option<&Access>) -> ToolContext {
         let mut context = ToolContext::new(round.thread.clone(), round.turn.clone())
             .with_output(Arc::clone(&self.spool) as Arc<dyn haft_api::OutputSink>);
         let ends = round
@@ -83,6 +90,16 @@ impl Running {
             .map_or(self.own, |deadline| deadline.min(self.own));
         context.deadline = Some(ends.deadline());
         context.turn_deadline = round.deadline.map(Moment::deadline);
+        if let Some(model) = &round.model {
+            context = context.with_model(Arc::new(CallModel::new(
+                Arc::clone(round),
+                Arc::clone(model),
+                self.call.id.clone(),
+                self.extension.clone(),
+                ends,
+                self.over.token().clone(),
+            )));
+        }
         match access {
             Some(access) => context.with_workspace(Arc::clone(access.session())),
             None => context,

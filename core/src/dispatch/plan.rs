@@ -52,7 +52,8 @@ pub(super) fn lanes(round: &Arc<Round>, calls: Vec<ToolCall>, results: &Results)
         let (decided, verdict) = watch::channel(None);
         let (asking, asked) = (Arc::clone(round), planned.clone());
         lanes.push(Box::pin(async move {
-            let word = permitted(&asking, &asked).await?;
+            let (effects, extension) = (asked.entry.effects(), asked.entry.extension.as_ref());
+            let word = permitted(&asking, &asked.call, effects, extension).await?;
             decided.send_replace(Some(word));
             Ok(())
         }));

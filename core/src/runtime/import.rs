@@ -290,6 +290,7 @@ impl Import<'_> {
             round,
             turn_total,
             served: Some(served),
+            call: None,
         }])
         .await
     }

@@ -96,6 +96,7 @@ impl Runtime {
             cancel: run.cancel,
             deadline: run.time_limit.map(Moment::after),
             limits: self.shared.limits(&thread),
+            model: None,
             thread,
         };
         dispatch::run(round, calls.clone()).await?;

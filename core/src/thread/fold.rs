@@ -224,7 +224,14 @@ impl Folded {
                 round,
                 turn_total,
                 served,
-            } => self.used(*round, *turn_total, served.clone()),
+                call,
+            } => {
+                // A tool's request says nothing of the history's size.
+                if call.is_none() {
+                    self.measure(*round);
+                }
+                self.used(*round, *turn_total, served.clone());
+            }
             ThreadRecord::Compacted { summary, through } => {
                 self.history.compact(Arc::clone(summary), *through);
                 self.measured = None;
@@ -243,11 +250,14 @@ impl Folded {
         all.collect()
     }
 
-    fn used(&mut self, round: Usage, turn_total: Usage, served: Option<Served>) {
+    fn measure(&mut self, round: Usage) {
         self.measured = round.input.map(|input| Measured {
             tokens: input.saturating_add(round.output.unwrap_or(0)),
             items: self.history.shown().items().len(),
         });
+    }
+
+    fn used(&mut self, round: Usage, turn_total: Usage, served: Option<Served>) {
         let Some(unfinished) = &mut self.unfinished else {
             return;
         };

@@ -52,6 +52,8 @@ pub(crate) enum ThreadRecord {
         turn_total: Usage,
         /// Who was paid for it, where it isn't as the turn began.
         served: Option<Served>,
+        /// The tool call that asked the model, if it wasn't the turn itself.
+        call: Option<CallId>,
     },
     /// Items up to the record `through` are shown to a model as `summary` only.
     Compacted {
@@ -200,10 +202,12 @@ impl ThreadRecord {
                 round,
                 turn_total,
                 served,
+                call,
             } => {
                 fields.round = Some(round);
                 fields.usage = Some(turn_total);
                 fields.served = served;
+                fields.call_id = call;
             }
             Self::Compacted { summary, through } => {
                 fields.item = Some(summary);
@@ -292,6 +296,7 @@ impl ThreadRecord {
                 round: f.round?,
                 turn_total: f.usage?,
                 served: f.served,
+                call: f.call_id,
             },
             "compacted" => Self::Compacted {
                 summary: f.item?,
@@ -480,6 +485,7 @@ mod tests {
                 round: usage,
                 turn_total: usage,
                 served: None,
+                call: Some(call_id()),
             },
             ThreadRecord::Compacted {
                 summary: Arc::new(Item::user("s")),

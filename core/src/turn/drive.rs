@@ -9,10 +9,11 @@ use haft_api::{
 };
 
 use super::assemble::{Block, Round};
+use super::model::{self, TurnModel};
 use super::start::Occupied;
 use super::stream::{self, StreamEnd};
 use super::{ActiveTurn, Times, TurnEnd, TurnRequest};
-use crate::dispatch::{self, ToolSet};
+use crate::dispatch::{self, RoundModel, ToolSet};
 use crate::moment::Moment;
 use crate::thread::records::{Served, ThreadRecord, turn_end};
 use crate::thread::{Inner, ThreadJournal, TurnStatus};
@@ -239,17 +240,10 @@ impl Driver {
         records
     }
 
-    /// Who is paid for a round: what the engine says, else the name of the
-    /// model that nobody named.
+    /// Who is paid for a round.
     pub(super) async fn served(&self, said: Option<Served>) -> Option<Served> {
-        if said.is_some() || self.request.model.is_some() {
-            return said;
-        }
-        let info = self.thread.shared.model(&self.engine, None).await?;
-        Some(Served {
-            engine: self.engine.id().clone(),
-            model: Some(info.name),
-        })
+        let named = self.request.model.as_deref();
+        model::served(&self.thread.shared, &self.engine, named, said).await
     }
 
     pub(super) fn account(&mut self, round: Usage, served: Option<Served>) -> Option<ThreadRecord> {
@@ -259,6 +253,7 @@ impl Driver {
             round,
             turn_total,
             served,
+            call: None,
         })
     }
 
@@ -332,12 +327,19 @@ impl Driver {
             .collect()
     }
 
-    async fn dispatch(&self, tools: &Arc<ToolSet>, calls: Vec<ToolCall>) -> Result<()> {
+    async fn dispatch(&mut self, tools: &Arc<ToolSet>, calls: Vec<ToolCall>) -> Result<()> {
         let shared = &self.thread.shared;
         let journal = ThreadJournal {
             thread: Arc::clone(&self.thread),
             turn: self.active.id.clone(),
         };
+        let model = Arc::new(TurnModel::new(
+            Arc::clone(&self.thread),
+            self.active.id.clone(),
+            Arc::clone(&self.engine),
+            self.request.model.clone(),
+            self.request.options.clone(),
+        ));
         let round = dispatch::Round {
             thread: self.thread.id.clone(),
             turn: self.active.id.clone(),
@@ -349,8 +351,15 @@ impl Driver {
             cancel: self.active.cancel.clone(),
             deadline: self.times.tools,
             limits: shared.limits(&self.thread.id),
+            model: Some(Arc::clone(&model) as Arc<dyn RoundModel>),
         };
-        dispatch::run(round, calls).await
+        let ran = dispatch::run(round, calls).await;
+        // What the calls asked the model is the turn's expense, too.
+        model.at_rest().await;
+        if let Some(unfinished) = &self.thread.log.lock().await.folded.unfinished {
+            self.usage = unfinished.usage;
+        }
+        ran
     }
 
     /// Writes the turn's end and tells of it, once.

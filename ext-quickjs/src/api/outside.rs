@@ -52,10 +52,11 @@ pub(super) fn equip<'js>(
             &ctx,
             granted.map_err(|words| Raised::new("NotAllowedError", words)),
         )?;
-        let arguments = json::stringify(&ctx, &arguments)?.unwrap_or_else(|| "{}".to_owned());
+        let most = setup.settings.limits.result_bytes;
+        let arguments = json::stringify(&ctx, &arguments, most)?.unwrap_or_else(|| "{}".to_owned());
         let arguments = haft_api::raw_json(arguments);
         let arguments = raise(&ctx, arguments.map_err(|e| Raised::error(e.to_string())))?;
-        let called = setup.outside.call_tool(skill, tool, arguments);
+        let called = setup.outside.call_tool(skill, tool, arguments, host.facts());
         begun(&ctx, host.operation(called))
     };
     table.set("callTool", Function::new(ctx.clone(), call)?)

@@ -126,7 +126,8 @@ pub(super) fn equip<'js>(
 
     let host = Rc::clone(native);
     let set = move |ctx: Ctx<'js>, key: String, value: Value<'js>| -> rquickjs::Result<()> {
-        let value = json::stringify(&ctx, &value)?;
+        let most = host.setup.settings.limits.result_bytes;
+        let value = json::stringify(&ctx, &value, most)?;
         let value = value.map(haft_api::raw_json).transpose();
         let value = raise(
             &ctx,

@@ -18,12 +18,13 @@ use crate::api::state::State;
 use crate::choices::Choices;
 use crate::config::Settings;
 use crate::failure::Failure;
+use crate::lists::CommandInfo;
 use crate::log::{Level, LogSink};
 use crate::manifest;
 use crate::rpc::{self, Besides};
 use crate::skill::{Skill, SkillSnapshot, SkillStatus, ask, hook};
 use crate::supervisor::Supervisor;
-use crate::worker::{Answer, Entry, Message, Setup};
+use crate::worker::{Answer, CallFacts, Entry, Message, Setup};
 
 /// The skills of a host, and what they need.
 pub(crate) struct Inner {
@@ -158,7 +159,25 @@ impl Inner {
             let lists = skill.lists();
             problems.extend(lists.problems.iter().map(|p| Error::from(p.clone())));
         }
+        let commands = self.commands();
+        let taken = commands.windows(2).filter(|two| two[0].name == two[1].name);
+        problems.extend(taken.map(|two| {
+            let words = "another skill has a command of this name";
+            Error::new(ErrorKind::AlreadyExists, words)
+                .context("command", &two[1].name)
+                .context("skill", &two[1].skill)
+                .context("other", &two[0].skill)
+        }));
         problems
+    }
+
+    /// The commands of the running skills, by name, then by skill.
+    pub(super) fn commands(&self) -> Vec<CommandInfo> {
+        let skills = self.all();
+        let commands = skills.iter().flat_map(|s| s.lists().commands.clone());
+        let mut commands: Vec<_> = commands.collect();
+        commands.sort_by(|a, b| (&a.name, &a.skill).cmp(&(&b.name, &b.skill)));
+        commands
     }
 
     // Lookup.
@@ -421,6 +440,7 @@ impl Inner {
         tool: &str,
         arguments: Box<RawValue>,
         limit: Option<Duration>,
+        within: Option<&CallFacts>,
     ) -> std::result::Result<ToolOutput, Failure> {
         let skill = self
             .skill(id)
@@ -430,7 +450,7 @@ impl Inner {
         let entry = Entry::Tool {
             name: tool.to_owned(),
             arguments,
-            facts: None,
+            facts: within.map(|facts| facts.of_inner(tool)),
         };
         match ask(self, &worker, entry, limit).await? {
             Answer::Output(output) => Ok(output),

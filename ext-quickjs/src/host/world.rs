@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::Inner;
 use crate::api::secrets;
 use crate::log::{Level, LogSink};
-use crate::worker::{Outside, Raised, Settled};
+use crate::worker::{CallFacts, Outside, Raised, Settled};
 
 /// What a skill reaches outside of its runtime.
 pub(super) struct World {
@@ -32,6 +32,7 @@ impl Outside for World {
         skill: String,
         tool: String,
         arguments: Box<RawValue>,
+        within: Option<Arc<CallFacts>>,
     ) -> BoxFuture<'static, Result<Settled, Raised>> {
         let host = Weak::clone(&self.host);
         async move {
@@ -39,7 +40,7 @@ impl Outside for World {
                 .upgrade()
                 .ok_or_else(|| Raised::error("the host is gone"))?;
             let output = host
-                .call_tool(&skill, &tool, arguments, None)
+                .call_tool(&skill, &tool, arguments, None, within.as_deref())
                 .await
                 .map_err(|failure| Raised::error(failure.to_string()))?;
             let json = said(&output).map_err(Raised::error)?;

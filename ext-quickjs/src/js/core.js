@@ -21,6 +21,17 @@
     return new Promise((resolve, reject) => waiting.set(operation, [resolve, reject]));
   }
 
+  // The same, given up if the signal says so.
+  function cancellable(operation, signal) {
+    const answered = promise(operation);
+    if (signal === undefined || signal === null) return answered;
+    return new Promise((resolve, reject) => {
+      const stop = () => { native.abort(operation); waiting.delete(operation); reject(signal.reason); };
+      signal.addEventListener("abort", stop, { once: true });
+      answered.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+    });
+  }
+
   function settle(operation, value, bytes, name, message, last) {
     const error = name === undefined ? undefined : errorOf(name, message);
     const listener = listening.get(operation);
@@ -251,7 +262,7 @@
   });
 
   // Everything else is made when it is first touched.
-  const host = { promise, listening, errorOf, native };
+  const host = { promise, cancellable, listening, errorOf, native };
   for (const [name, piece] of native.globals()) {
     Object.defineProperty(global, name, {
       configurable: true,

@@ -1,5 +1,5 @@
 // fetch and what belongs to it. Bodies are whole, never streams.
-(function ({ native, promise }) {
+(function ({ native, cancellable }) {
   const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
   function name(value) {
@@ -180,13 +180,7 @@
       redirect: request.redirect,
       timeout_ms: timeout,
     }), body ?? undefined);
-    const answered = promise(operation);
-    if (signal === undefined) return answered;
-    return new Promise((resolve, reject) => {
-      const stop = () => { native.abort(operation); reject(signal.reason); };
-      signal.addEventListener("abort", stop, { once: true });
-      answered.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-    });
+    return cancellable(operation, signal);
   }
 
   async function fetch(input, init) {

@@ -105,7 +105,10 @@ impl ThreadLog {
                 (Mend::of_nothing(size), 0, (0, 0))
             }
         };
-        mend.payloads = unused::are_likely(&folder, &stat);
+        // What is put aside, or a log that lost all it had, may be put back by hand
+        // and still name them.
+        let whole = mend.torn.is_none() && !mend.header;
+        mend.payloads = whole && unused::are_likely(&folder, &stat);
         Ok(Self {
             path,
             identity,

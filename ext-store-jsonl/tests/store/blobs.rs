@@ -267,3 +267,23 @@ async fn nothing_is_removed_while_another_process_may_append() {
     assert_eq!(names(&home, &thread).len(), 3);
     assert_eq!(store.check(&thread).await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn what_bytes_that_were_put_aside_may_name_is_kept() {
+    let check = async |cut: fn(&mut Vec<u8>)| {
+        let home = Home::new();
+        let store = home.store();
+        let thread = thread(&store, "a", &["first", &big("a", 40)]).await;
+        let log = home.log(&thread);
+        let mut bytes = fs::read(&log).unwrap();
+        cut(&mut bytes);
+        fs::write(&log, bytes).unwrap();
+        orphan(&home, &thread, "3");
+        let kept = names(&home, &thread);
+        let mut writer = home.store().open_writer(&thread).await.unwrap();
+        append(&mut *writer, &["on"]).await;
+        assert_eq!(names(&home, &thread), kept);
+    };
+    check(|bytes| bytes.truncate(bytes.len() - 3)).await;
+    check(Vec::clear).await;
+}

@@ -1,9 +1,8 @@
 //! Lua values to JSON text.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ffi::c_void;
-use std::fmt::Display;
-use std::io::Write as _;
 use std::ops::Range;
 
 use mlua::Value;
@@ -189,7 +188,8 @@ impl Writer {
     }
 
     fn scalar(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Stop> {
-        serde_json::to_writer(&mut self.out, value).map_err(failed)
+        // Writing to memory doesn't fail; if it did, the value as a whole would.
+        serde_json::to_writer(&mut self.out, value).map_err(|e| Stop::Whole(e.to_string()))
     }
 
     fn table(&mut self, stack: &mut Stack) -> Result<(), Stop> {
@@ -271,27 +271,25 @@ impl Writer {
             entries.all += 1;
             let (start, from) = (self.out.len(), self.keys.len());
             let key = stack.key();
-            match &key {
+            let name = match &key {
+                Seen::Text(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
                 Seen::Integer(number) => {
                     entries.integers += 1;
-                    write!(self.keys, "{number}").map_err(failed)?;
+                    Some(Cow::Owned(number.to_string()))
                 }
-                Seen::Text(name) if std::str::from_utf8(name).is_ok() => {
-                    self.keys.extend_from_slice(name);
-                }
-                key => {
-                    entries.strange = entries.strange.take().or_else(|| strange(key));
-                    return Ok(());
-                }
-            }
-            let name = from..self.keys.len();
+                _ => None,
+            };
+            let Some(name) = name else {
+                entries.strange = entries.strange.take().or_else(|| strange(&key));
+                return Ok(());
+            };
             self.spend(name.len())?;
-            let key = Key::Name(name.clone());
+            self.keys.extend_from_slice(name.as_bytes());
+            let key = Key::Name(from..self.keys.len());
             if !entries.matter(&key, &self.keys) {
                 return Ok(());
             }
-            let name = String::from_utf8_lossy(&self.keys[name]);
-            serde_json::to_writer(&mut self.out, &name).map_err(failed)?;
+            self.scalar(&*name)?;
             self.out.push(b':');
             if let Err(stop) = self.value(stack) {
                 return entries.refuse(key, stop);
@@ -352,11 +350,6 @@ impl Writer {
             _ => self.out.push(with),
         }
     }
-}
-
-/// Writing to memory doesn't fail; if it did, the value as a whole would.
-fn failed(error: impl Display) -> Stop {
-    Stop::Whole(error.to_string())
 }
 
 /// Why a key is none in JSON.

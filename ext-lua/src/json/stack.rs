@@ -37,6 +37,8 @@ pub(super) struct NoRoom;
 /// while one is borrowed nothing else does, since a state has one thread.
 pub(super) struct Stack {
     state: *mut ffi::lua_State,
+    /// How many tables are being visited: each has its key below what is on top.
+    visited: usize,
 }
 
 /// Reads a value, which lies on top of the stack meanwhile.
@@ -55,7 +57,7 @@ pub(super) fn read<T>(
     // it. It leaves the argument, which is taken from the stack as its result.
     unsafe {
         lua.exec_raw::<()>(value, |state| {
-            let read = AssertUnwindSafe(|| read(&mut Stack { state }));
+            let read = AssertUnwindSafe(|| read(&mut Stack { state, visited: 0 }));
             *into = Some(catch_unwind(read));
             ffi::lua_settop(state, 0);
         })?;
@@ -75,17 +77,16 @@ impl Stack {
 
     /// The key whose value is on top, in [`entries`](Self::entries).
     pub(super) fn key(&self) -> Seen<'_> {
-        // SAFETY: reads a number of the state. Outside of `entries` there may be
-        // no second value.
-        match unsafe { ffi::lua_gettop(self.state) } {
-            0 | 1 => Seen::Nil,
+        match self.visited {
+            0 => Seen::Nil,
             _ => self.at(-2),
         }
     }
 
     fn at(&self, index: i32) -> Seen<'_> {
         let state = self.state;
-        // SAFETY: there is a value at the index. None of these raises: a string
+        // SAFETY: there is a value at the index: on top always, and below it while
+        // a table is visited. None of these raises: a string
         // is asked for as one only where there is one, so nothing is converted.
         // Its bytes stay where they are while the value is on the stack, and
         // whatever takes it from there needs this borrow to be over.
@@ -165,23 +166,26 @@ impl Stack {
             }
             let table = ffi::lua_gettop(state);
             ffi::lua_pushnil(state);
+            self.visited += 1;
             while ffi::lua_next(state, table) != 0 {
                 let visited = visit(self);
                 if visited.is_err() {
                     ffi::lua_settop(state, table);
+                    self.visited -= 1;
                     return visited;
                 }
                 ffi::lua_settop(state, table + 1);
             }
         }
+        self.visited -= 1;
         Ok(())
     }
 
     fn reserve(&mut self) -> Result<(), NoRoom> {
         // SAFETY: gives zero where the stack can't grow, and raises nothing. It
-        // may collect garbage, but runs no finalizer then, and what is on the
-        // stack, or in a table there, is none; a string is none even in a table
-        // whose references are weak.
+        // may collect garbage, but no finalizer runs then, and nothing is garbage
+        // that is on the stack; a weak table may lose entries, which `lua_next`
+        // copes with, but no strings.
         match unsafe { ffi::lua_checkstack(self.state, PLACES) } {
             0 => Err(NoRoom),
             _ => Ok(()),

@@ -70,7 +70,8 @@
 //! put it back byte for byte; one that is gone or isn't what its name says is
 //! reported, and its reference is what is read. Forks read their parent's. A
 //! payload whose line was never written, because of a full disk or a crash, is
-//! removed: at once, or before the first append of the thread's next writer.
+//! removed: at once, or before the first append of the thread's next writer,
+//! unless the log has damage that may be mended by hand.
 //!
 //! The store writes four kinds of its own, which take numbers like any other:
 //! - `header`, a log's first record: format, version, id, creator, parent;

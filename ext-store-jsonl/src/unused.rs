@@ -16,9 +16,7 @@ use rustix::fs::{FileType, Stat};
 use crate::blobs::{FOLDER, HASH_LEN, MENTION};
 use crate::disk::Folder;
 use crate::layout::NEW_PREFIX;
-use crate::scan::read_full;
-
-const CHUNK: usize = 256 * 1024;
+use crate::scan::{Piece, Scanner};
 
 /// Whether there may be unused payloads: whether one was made after the log was
 /// last written to. Costs a look at the folder.
@@ -36,8 +34,8 @@ fn changed(stat: &Stat) -> (i64, i64) {
 }
 
 /// Removes the payloads that the log doesn't name, and the remains of such as
-/// were never finished. A name counts wherever it stands, in damaged lines too:
-/// they may be mended by hand.
+/// were never finished. If anything of the log can't be read, nothing is removed:
+/// it may be mended by hand, and name them then.
 ///
 /// To be called with the thread's lock and with no append under way.
 pub(crate) fn remove(thread: &Folder, log: &File, log_end: u64) -> io::Result<()> {
@@ -71,28 +69,28 @@ fn is_hash(name: &[u8]) -> bool {
     name.len() == HASH_LEN && name.iter().all(digit)
 }
 
-/// Takes those out of a set that a log names.
+/// Takes those out of a set that a log names; all, if it has damage.
 fn keep_unnamed(payloads: &mut HashSet<String>, log: &File, log_end: u64) -> io::Result<()> {
+    if log.metadata()?.len() < log_end {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let finder = memmem::Finder::new(MENTION);
-    let mut buffer = vec![0; CHUNK];
-    // What a mention may have of itself in the chunk before.
-    const OVERLAP: usize = MENTION.len() + HASH_LEN - 1;
-    let mut at = 0;
-    while at < log_end && !payloads.is_empty() {
-        let left = usize::try_from(log_end - at).unwrap_or(usize::MAX);
-        let len = read_full(log, &mut buffer[..left.min(CHUNK)], at)?;
-        let chunk = &buffer[..len];
-        for found in finder.find_iter(chunk) {
+    let mut scanner = Scanner::new(log, 0..log_end);
+    while !payloads.is_empty() {
+        let frame = match scanner.next()? {
+            None => break,
+            Some(Piece::Record { frame, .. }) => frame,
+            Some(Piece::Damage(_)) => {
+                payloads.clear();
+                break;
+            }
+        };
+        for found in finder.find_iter(frame.data.as_bytes()) {
             let start = found + MENTION.len();
-            let name = chunk.get(start..start + HASH_LEN);
-            if let Some(Ok(name)) = name.map(std::str::from_utf8) {
+            if let Some(name) = frame.data.get(start..start + HASH_LEN) {
                 payloads.remove(name);
             }
         }
-        if len <= OVERLAP || len == left {
-            break;
-        }
-        at += (len - OVERLAP) as u64;
     }
     Ok(())
 }
@@ -102,25 +100,48 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::frame::encode;
+
+    /// What is left of three payloads by a log of such data.
+    fn left(datas: &[&str], behind: &[u8]) -> Vec<char> {
+        let mut bytes = Vec::new();
+        for (seq, data) in (0..).zip(datas) {
+            encode(&mut bytes, seq, 1, "x", data);
+        }
+        bytes.extend_from_slice(behind);
+        let mut log = tempfile::tempfile().unwrap();
+        log.write_all(&bytes).unwrap();
+        let mut payloads = ["a", "b", "c"].map(|c| c.repeat(HASH_LEN)).into();
+        keep_unnamed(&mut payloads, &log, bytes.len() as u64).unwrap();
+        let mut left: Vec<_> = payloads.iter().filter_map(|p| p.chars().next()).collect();
+        left.sort_unstable();
+        left
+    }
+
+    fn named(letter: &str) -> String {
+        format!("\"blob:sha256-{}\"", letter.repeat(HASH_LEN))
+    }
 
     #[test]
-    fn a_mention_is_found_wherever_it_stands() {
-        let names: Vec<_> = (0..3_u8)
-            .map(|n| format!("{n:x}").repeat(HASH_LEN))
-            .collect();
-        for before in [0, 1, CHUNK - 90, CHUNK - 76, CHUNK - 40, CHUNK, 3 * CHUNK] {
-            let mut log = tempfile::tempfile().unwrap();
-            log.write_all(&vec![b'x'; before]).unwrap();
-            for name in &names[..2] {
-                write!(log, "\"blob:sha256-{name}\"").unwrap();
-            }
-            // Behind the end, and cut off by it.
-            write!(log, "\"blob:sha256-{}", names[2]).unwrap();
-            let end = log.metadata().unwrap().len() - 1;
-            let mut payloads = names.iter().cloned().collect();
-            keep_unnamed(&mut payloads, &log, end).unwrap();
-            assert_eq!(payloads, HashSet::from([names[2].clone()]), "{before}");
-        }
+    fn what_a_line_names_is_kept() {
+        assert_eq!(left(&[], b""), ['a', 'b', 'c']);
+        assert_eq!(left(&["1", &named("a"), "{}"], b""), ['b', 'c']);
+        let two = format!("[{},1,{{\"x\":{}}}]", named("c"), named("a"));
+        assert_eq!(left(&[&two], b""), ['b']);
+        // Somebody's words count as well.
+        assert_eq!(left(&[r#""see blob:sha256-aa""#], b""), ['a', 'b', 'c']);
+    }
+
+    #[test]
+    fn a_log_with_damage_keeps_all() {
+        assert_eq!(left(&[&named("a")], b"fragment\n"), []);
+        assert_eq!(left(&[&named("a")], &[0; 100]), []);
+    }
+
+    #[test]
+    fn a_log_that_is_shorter_than_it_should_be_keeps_all() {
+        let log = tempfile::tempfile().unwrap();
+        assert!(keep_unnamed(&mut HashSet::new(), &log, 1).is_err());
     }
 
     #[test]

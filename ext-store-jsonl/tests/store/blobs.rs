@@ -233,7 +233,7 @@ async fn what_no_line_names_is_removed_by_the_next_writers_first_append() {
 }
 
 #[tokio::test]
-async fn what_a_damaged_line_names_is_kept() {
+async fn a_damaged_log_keeps_all_that_it_may_name() {
     let home = Home::new();
     let store = home.store();
     let thread = thread(&store, "a", &[&big("a", 40), "then"]).await;
@@ -241,14 +241,24 @@ async fn what_a_damaged_line_names_is_kept() {
     let log = home.log(&thread);
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.replacen("\"k\":\"note\"", "\"k\":\"nose\"", 1)).unwrap();
-    orphan(&home, &thread, "1");
+    let orphan = orphan(&home, &thread, "1");
     let mut writer = home.store().open_writer(&thread).await.unwrap();
     append(&mut *writer, &["on"]).await;
-    assert_eq!(names(&home, &thread), kept);
+    drop(writer);
+    let found = names(&home, &thread);
+    assert!(
+        found.contains(&kept[0]) && found.contains(&orphan),
+        "{found:?}"
+    );
     let mut text = fs::read_to_string(&log).unwrap();
     text = text.replacen("\"k\":\"nose\"", "\"k\":\"note\"", 1);
     fs::write(&log, text).unwrap();
     assert_eq!(home.store().check(&thread).await.unwrap(), []);
+    // Mended, it names all that it needs.
+    fs::write(home.folder(&thread).join("blobs/.new-1-2-3"), "").unwrap();
+    let mut writer = home.store().open_writer(&thread).await.unwrap();
+    append(&mut *writer, &["on"]).await;
+    assert_eq!(names(&home, &thread), kept);
 }
 
 #[tokio::test]

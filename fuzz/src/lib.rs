@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use haft_api::{EngineEvent, FinishReason};
-use haft_engine_http::events::{EventDecoder, EventRules};
 use haft_engine_http::SseDecoder;
+use haft_engine_http::events::{EventDecoder, EventRules};
 
 /// Everything that is heard of some bytes.
 #[derive(Debug, PartialEq)]
@@ -42,19 +42,26 @@ fn hear<R: EventRules + Default>(bytes: &[u8], chunk: usize) -> Heard {
     heard
 }
 
+/// The sizes of the pieces that an input comes in, besides as a whole: single
+/// bytes, and as many as its first byte says.
+fn chunks(data: &[u8]) -> [usize; 2] {
+    [1, data.first().map_or(1, |size| usize::from(*size))]
+}
+
 /// An answer ends once or fails, runs nothing of what failed, and is the same
-/// however its bytes are cut. The first byte is the size of the pieces.
+/// however its bytes are cut.
 ///
 /// # Panics
 /// If one of these doesn't hold.
 pub fn decoder<R: EventRules + Default>(data: &[u8]) {
-    let [chunk, bytes @ ..] = data else { return };
-    let whole = hear::<R>(bytes, usize::MAX);
+    let whole = hear::<R>(data, usize::MAX);
     assert_eq!(whole.failed, whole.finished.is_none());
     if whole.finished != Some(FinishReason::ToolCalls) {
         assert_eq!(whole.calls, []);
     }
-    assert_eq!(whole, hear::<R>(bytes, usize::from(*chunk)));
+    for chunk in chunks(data) {
+        assert_eq!(whole, hear::<R>(data, chunk));
+    }
 }
 
 fn events(bytes: &[u8], chunk: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -69,14 +76,18 @@ fn events(bytes: &[u8], chunk: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The events are the same however the bytes are cut, and hold no more than
-/// these. The first byte is the size of the pieces.
+/// these.
 ///
 /// # Panics
 /// If one of these doesn't hold.
 pub fn sse(data: &[u8]) {
-    let [chunk, bytes @ ..] = data else { return };
-    let whole = events(bytes, usize::MAX);
-    assert_eq!(whole, events(bytes, usize::from(*chunk)));
-    let size: usize = whole.iter().map(|(name, data)| name.len() + data.len()).sum();
-    assert!(size <= bytes.len() + 5 * whole.len());
+    let whole = events(data, usize::MAX);
+    for chunk in chunks(data) {
+        assert_eq!(whole, events(data, chunk));
+    }
+    let size: usize = whole
+        .iter()
+        .map(|(name, data)| name.len() + data.len())
+        .sum();
+    assert!(size <= data.len() + 5 * whole.len());
 }

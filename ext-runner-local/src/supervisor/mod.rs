@@ -72,6 +72,7 @@ pub fn supervise_if_asked() {
 }
 
 /// Whether [`supervise_if_asked`] was called in this process.
+#[cfg(target_os = "linux")]
 pub(crate) fn answers() -> bool {
     ANSWERS.load(Ordering::Acquire)
 }

@@ -18,6 +18,8 @@
 #[cfg(target_os = "linux")]
 mod fork;
 #[cfg(target_os = "linux")]
+mod inherited;
+#[cfg(target_os = "linux")]
 mod keeper;
 #[cfg(target_os = "linux")]
 mod launch;

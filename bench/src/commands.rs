@@ -15,6 +15,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::memory;
+
 /// The argument that makes the bench's program run the flood.
 pub(crate) const FLOOD: &str = "flood";
 
@@ -128,32 +130,51 @@ pub(crate) fn first_command() -> Result<Pair> {
     )
 }
 
-/// A gigabyte of output through a session, in a process of its own; the floor
-/// sends it through a pipe to a program that throws it away.
+/// A gigabyte of output through a session, in a process of its own, whose memory is
+/// what it gained by that; the floor sends it through a pipe to a program that throws
+/// it away.
 pub(crate) fn flood() -> Result<Pair> {
     let program = std::env::current_exe()?;
+    let folder = tempfile::tempdir()?;
     let floor = format!("head -c {FLOOD_BYTES} /dev/zero | cat > /dev/null");
     Ok(Pair::of_samples(
-        move || Sample::of_process(Command::new(&program).arg(FLOOD)),
+        move || {
+            let told = folder.path().join("growth");
+            let mut sample = Sample::of_process(Command::new(&program).arg(FLOOD).arg(&told))?;
+            sample.peak_memory = Some(std::fs::read_to_string(&told)?.parse()?);
+            Ok(sample)
+        },
         move || Sample::of_process(Command::new("sh").args(["-c", &floor])),
     ))
 }
 
-/// What the flood's own process does.
+/// What the flood's own process does: writes its growth to the file it is told of.
 pub(crate) fn flood_main() -> ExitCode {
-    let flooded = || {
-        let place = Place::new()?;
-        let session = place.session()?;
-        let request = CommandRequest::shell(format!("head -c {FLOOD_BYTES} /dev/zero"));
-        place.tokio.block_on(run(&*session, 0, request))
-    };
     match flooded() {
-        Ok(Ending::Exited { code: 0 }) => ExitCode::SUCCESS,
-        other => {
-            eprintln!("the flood ended so: {other:?}");
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("the flood failed: {e}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn flooded() -> Result<()> {
+    let told = std::env::args_os().nth(2).ok_or("no file for the growth")?;
+    let place = Place::new()?;
+    let session = place.session()?;
+    // Whatever any command needs is there before.
+    place
+        .tokio
+        .block_on(run(&*session, 0, CommandRequest::new(["true"])))?;
+    let before = memory::of_this_process("VmRSS")?;
+    let request = CommandRequest::shell(format!("head -c {FLOOD_BYTES} /dev/zero"));
+    match place.tokio.block_on(run(&*session, 1, request))? {
+        Ending::Exited { code: 0 } => {}
+        other => return Err(format!("it ended so: {other:?}").into()),
+    }
+    let growth = memory::of_this_process("VmHWM")?.saturating_sub(before);
+    Ok(std::fs::write(told, growth.to_string())?)
 }
 
 /// Many commands at a time, each of which meets its time limit: the time of the one
@@ -174,7 +195,8 @@ pub(crate) fn limited() -> Result<Pair> {
                         ran.map_err(|e| e.to_string())
                     });
                 }
-                let took: std::result::Result<Vec<_>, _> = all.join_all().await.into_iter().collect();
+                let took: std::result::Result<Vec<_>, _> =
+                    all.join_all().await.into_iter().collect();
                 took.map(|took| took.into_iter().max().unwrap_or_default())
             })?;
             let mut sample = start.to(&Mark::now(), 1);

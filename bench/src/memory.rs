@@ -198,6 +198,17 @@ fn end_of_long(home: &Path) -> Result<u64> {
     })
 }
 
+/// A figure of this process's memory in bytes, by its name in `/proc/self/status`:
+/// `VmRSS` is what it holds, `VmHWM` the most it ever held.
+pub(crate) fn of_this_process(name: &str) -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kibibytes = value.and_then(|value| value.trim().strip_suffix(" kB"));
+    let kibibytes = kibibytes.ok_or_else(|| format!("no {name} is told"))?;
+    Ok(kibibytes.parse::<u64>()? * 1024)
+}
+
 /// This process's memory in bytes, as Linux tells it.
 fn resident() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;

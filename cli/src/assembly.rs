@@ -124,6 +124,20 @@ pub(crate) fn runner<'r>(
     })
 }
 
+/// The folder that tools work in where the runner is another than the local one:
+/// the runner's own, else the one that was named here.
+pub(crate) fn bound_workspace(
+    settings: &Settings,
+    registry: &Registry,
+    named: Option<&str>,
+) -> Outcome<Option<String>> {
+    if settings.runner == LOCAL_RUNNER {
+        return Ok(None);
+    }
+    let own = runner(settings, registry)?.default_workspace();
+    Ok(own.or_else(|| named.map(str::to_owned)))
+}
+
 /// The id of an engine that is there.
 pub(crate) fn engine_id(name: &str, registry: &Registry) -> Outcome<ExtensionId> {
     match registry.engine(name) {

@@ -27,6 +27,8 @@ pub(crate) struct Parts {
     pub(crate) engine: ExtensionId,
     /// The folder; `None` where the thread is bound elsewhere.
     pub(crate) workspace: Option<String>,
+    /// The folder elsewhere, of a thread that is bound there, or will be.
+    pub(crate) bound: Option<String>,
     /// The thread to continue; `None` begins one with the first turn.
     pub(crate) thread: Option<Thread>,
 }
@@ -61,8 +63,9 @@ impl Conversation {
             View::Text(TextView::new(output.stdout(), output.stderr(), looks))
         };
         let own = parts.settings.instructions.as_deref();
+        let place = parts.bound.as_deref().or(parts.workspace.as_deref());
         Self {
-            instructions: instructions(parts.workspace.as_deref(), own),
+            instructions: instructions(place, own),
             parts,
             console: console.clone(),
             signals: signals.clone(),
@@ -166,15 +169,14 @@ impl Conversation {
 
     /// A runner other than the local one gets threads bound to it.
     fn runner(&self) -> Outcome<Option<RunnerSelection>> {
-        let settings = &self.parts.settings;
-        if settings.runner == assembly::LOCAL_RUNNER {
+        let Some(workspace) = &self.parts.bound else {
             return Ok(None);
-        }
-        let runner = assembly::runner(settings, self.parts.runtime.registry())?;
-        let workspace = runner
-            .default_workspace()
-            .or_else(|| self.parts.workspace.clone());
-        Ok(workspace.map(|workspace| RunnerSelection::new(runner.id().clone(), workspace)))
+        };
+        let runner = assembly::runner(&self.parts.settings, self.parts.runtime.registry())?;
+        Ok(Some(RunnerSelection::new(
+            runner.id().clone(),
+            workspace.clone(),
+        )))
     }
 
     fn request(&self, input: String) -> TurnRequest {

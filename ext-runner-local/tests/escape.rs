@@ -289,6 +289,20 @@ async fn a_swapped_link_lets_nothing_out() {
     }
 }
 
+/// A descriptor that the host has open, and doesn't hide from what it starts, is none
+/// of a command's.
+#[tokio::test]
+async fn the_hosts_descriptors_are_not_inherited() {
+    for mode in available(&[Mode::Confined, Mode::Filtered, Mode::Supervised]).await {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        let place = Place::with(config(mode)).await;
+        let (_, kept) = place.shell("ls /proc/self/fd").await;
+        // The last is the folder itself.
+        assert_eq!(kept.stdout(), "0\n1\n2\n3\n", "{mode:?}");
+    }
+}
+
 /// What is allowed works: the walls aren't so tight that nobody can work.
 #[tokio::test]
 async fn what_is_allowed_works() {

@@ -244,6 +244,8 @@ async fn the_environment_is_clean() {
         let has = |line: &str| all.lines().any(|l| l == line);
         assert!(has("FIXED=1") && has("ADDED=2"), "{all}");
         assert!(all.contains("PATH=") && !all.contains("CARGO"), "{all}");
+        // Cargo sets this one, too, and supervisors need it.
+        assert!(!all.contains("LD_LIBRARY_PATH"), "{all}");
         config.pass_env.push(inherited.clone());
         let place = Place::with(config).await;
         let (_, kept) = place.run(request).await.unwrap();
@@ -501,6 +503,60 @@ async fn many_commands_run_at_the_same_time() {
     }
     for task in tasks {
         task.await.unwrap();
+    }
+}
+
+/// Whatever a command writes arrives byte for byte, in order on each channel.
+#[tokio::test]
+async fn output_arrives_as_it_was_written() {
+    let numbered = |word: &str| -> Vec<u8> {
+        let lines = (1..=500).map(|number| format!("{word}{number}\n"));
+        lines.collect::<String>().into_bytes()
+    };
+    let cases: [(&str, &str, Vec<u8>, Vec<u8>); 7] = [
+        ("nothing", "true", Vec::new(), Vec::new()),
+        ("no newline", "printf end", b"end".to_vec(), Vec::new()),
+        (
+            "a very long line",
+            "head -c 5000000 /dev/zero | tr '\\0' x",
+            vec![b'x'; 5_000_000],
+            Vec::new(),
+        ),
+        (
+            "zeros",
+            "head -c 100000 /dev/zero",
+            vec![0; 100_000],
+            Vec::new(),
+        ),
+        (
+            "no UTF-8",
+            "printf '\\377\\376a\\303' ; printf '\\200' >&2",
+            vec![0xff, 0xfe, b'a', 0xc3],
+            vec![0x80],
+        ),
+        (
+            "a character in two pieces",
+            "printf '\\303'; sleep 0.1; printf '\\244'",
+            "ä".into(),
+            Vec::new(),
+        ),
+        (
+            "both channels by turns",
+            "i=0; while [ $i -lt 500 ]; do i=$((i+1)); echo out$i; echo err$i >&2; done",
+            numbered("out"),
+            numbered("err"),
+        ),
+    ];
+    for mode in available(&MODES).await {
+        let place = Place::with(config(mode)).await;
+        for (what, line, out, err) in &cases {
+            let (outcome, kept) = place.shell(line).await;
+            assert!(outcome.ending.is_success(), "{mode:?} {what}: {outcome:?}");
+            assert_eq!(outcome.skipped_bytes, 0, "{mode:?} {what}");
+            let (stdout, stderr) = kept.bytes();
+            assert!(stdout == *out, "{mode:?} {what}: {} bytes", stdout.len());
+            assert!(stderr == *err, "{mode:?} {what}: {} bytes", stderr.len());
+        }
     }
 }
 

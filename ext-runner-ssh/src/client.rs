@@ -66,6 +66,23 @@ pub(crate) fn command(config: &SshConfig, host: &str, socket: &Path, master: boo
     command
 }
 
+/// The command line that has the client which holds a connection pass on what comes
+/// to a port here to one over there. Of the settings only the socket counts: what
+/// the user's own configuration forwards isn't asked for.
+pub(crate) fn forward(config: &SshConfig, host: &str, socket: &Path, ports: (u16, u16)) -> Command {
+    let (here, there) = ports;
+    let mut command = Command::new(&config.program);
+    command
+        .env("LC_ALL", "C")
+        .args(["-F", "none", "-O", "forward", "-o"])
+        .arg(format!("ControlPath=\"{}\"", socket.display()))
+        .arg("-L")
+        .arg(format!("127.0.0.1:{here}:127.0.0.1:{there}"))
+        .arg("--")
+        .arg(host);
+    command
+}
+
 /// What the client's last words mean for a connection that didn't come about.
 pub(crate) fn explain(config: &SshConfig, words: &str) -> Error {
     let has = |patterns: &[&str]| patterns.iter().any(|pattern| words.contains(pattern));

@@ -1,5 +1,6 @@
 //! One connection to the far side, shared by several channels.
 
+use std::collections::HashMap;
 use std::io;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,8 @@ pub(crate) struct Connection {
     /// The channel of the client that holds the connection. It watches.
     master: Mutex<Option<Lane>>,
     dead: AtomicBool,
+    /// Ports over there that are passed on, with those here.
+    ports: tokio::sync::Mutex<HashMap<u16, u16>>,
     folder: TempDir,
 }
 
@@ -119,6 +122,7 @@ impl Connection {
             free: Mutex::default(),
             master: Mutex::new(Some(master)),
             dead: AtomicBool::new(false),
+            ports: tokio::sync::Mutex::default(),
             folder,
         })
     }
@@ -165,6 +169,43 @@ impl Connection {
             }
         }
         Ok(answer)
+    }
+
+    /// A port of this machine from which a port over there is reached, for as long as
+    /// this connection lasts. Nobody needs to listen there yet.
+    pub(crate) async fn port(&self, there: u16) -> Result<u16> {
+        let mut ports = self.ports.lock().await;
+        if let Some(here) = ports.get(&there) {
+            return Ok(*here);
+        }
+        let fail = |e: io::Error| {
+            Error::io(e, "a port of this machine can't be passed on")
+                .context("host", self.config.place())
+                .context("port", there)
+        };
+        // Free a moment ago; the client says if it isn't any more.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr());
+        let here = free.map_err(fail)?.port();
+        let socket = self.folder.path().join("c");
+        let mut command = client::forward(&self.config, &self.host, &socket, (here, there));
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let limit = Duration::from_millis(self.config.connect_timeout_ms);
+        let asked = tokio::time::timeout(limit, command.output()).await;
+        let output = asked
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(fail)?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the SSH client doesn't pass the port on; the server may not allow it",
+            )
+            .context("host", self.config.place())
+            .context("port", there)
+            .context("ssh", words.trim()));
+        }
+        ports.insert(there, here);
+        Ok(here)
     }
 
     async fn lane(&self, channel: Use) -> Result<Lane> {

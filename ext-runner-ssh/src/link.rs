@@ -104,6 +104,15 @@ impl Link {
         }
     }
 
+    /// A port of this machine from which one over there is reached; another one once
+    /// the connection was made anew.
+    pub(crate) async fn port(&self, there: u16) -> Result<u16> {
+        // That the connection is gone may show only now: any question finds out.
+        let line = "hello".to_owned();
+        self.ask_here(Call::new(line)).await?;
+        self.connection().await?.port(there).await
+    }
+
     /// Asks, and sees it through even if the caller is dropped: a channel is of
     /// no use in the middle of an answer.
     pub(crate) async fn ask(self: &Arc<Self>, call: Call) -> Result<Answer> {

@@ -150,6 +150,7 @@ impl RemoteRunnerProvider for SshRunner {
         can.processes = true;
         can.stdin = true;
         can.detach = true;
+        can.ports = true;
         can
     }
 

@@ -163,6 +163,13 @@ impl RemoteRunnerSession for SshSession {
         self.processes.release(process);
     }
 
+    async fn port(&self, port: u16) -> Result<String> {
+        self.live("port")?;
+        let here = self.link.port(port).await;
+        let here = here.map_err(|e| e.operation("port"))?;
+        Ok(format!("127.0.0.1:{here}"))
+    }
+
     async fn detach(&self) -> Result<SessionState> {
         self.live("detach")?;
         self.over.store(true, Ordering::Release);

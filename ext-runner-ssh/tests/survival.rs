@@ -363,3 +363,81 @@ async fn output_over_its_limit_ends_the_command_and_is_kept() {
     assert_eq!(bytes.len(), 200_000);
     assert_eq!(ending, Some(Ending::Signalled { signal: 25 }));
 }
+
+/// A port over there is reached from one here, also after the connection was cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_over_there_is_reached_from_here() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let Some(server) = server() else { return };
+    let runner = server.runner();
+    let session = runner
+        .create(binding(&server.workspace("w")))
+        .await
+        .unwrap();
+    let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = there.local_addr().unwrap().port();
+    let answering = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = there.accept().await.unwrap();
+            stream.write_all(b"hello from there").await.unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let here = session.port(port).await.unwrap();
+        assert_ne!(here, format!("127.0.0.1:{port}"));
+        assert_eq!(
+            session.port(port).await.unwrap(),
+            here,
+            "the same for the same"
+        );
+        let mut heard = String::new();
+        let mut stream = tokio::net::TcpStream::connect(&here).await.unwrap();
+        stream.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, "hello from there");
+        server.cut();
+    }
+    answering.abort();
+}
+
+/// What isn't there is no surprise: the capabilities say so before, and whoever asks
+/// all the same gets an error of its own kind.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_runner_cannot_do_it_says() {
+    let Some(server) = server() else { return };
+    let runner = server.runner();
+    let session = runner
+        .create(binding(&server.workspace("w")))
+        .await
+        .unwrap();
+    let can = session.capabilities();
+    let mut terminal = shell("t", "tty");
+    terminal.pty = true;
+    let size = haft_api::PtySize::default();
+    for (what, promised, outcome) in [
+        (
+            "pseudo terminals",
+            can.pty,
+            session.start_process(terminal).await,
+        ),
+        (
+            "pseudo terminals",
+            can.pty,
+            session.resize_pty(&id("t"), size).await,
+        ),
+        ("pausing", can.pause, session.pause().await.map(drop)),
+        (
+            "snapshots",
+            can.snapshot,
+            session.snapshot().await.map(drop),
+        ),
+    ] {
+        assert!(!promised, "{what}");
+        let error = outcome.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
+        assert!(error.to_string().contains(what), "{what}: {error}");
+    }
+    assert!(!can.leases);
+    // What was refused has left nothing in the way.
+    session.start_process(shell("t", "true")).await.unwrap();
+    session.close().await.unwrap();
+}

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use haft_tests::{World, call, text};
+use haft_tests::{World, call, marked_processes, text};
 use serde_json::json;
 
 /// Whether this machine confines commands; says why not, if it doesn't.
@@ -113,6 +113,28 @@ fn a_command_reaches_nothing_beside_the_workspace_and_says_so() {
         assert!(told, "{command}: {}", run.stdout);
     }
     assert_eq!(std::fs::read_to_string(&beside).unwrap(), "as it was");
+}
+
+#[test]
+fn the_deadline_kills_all_of_a_command_and_keeps_what_it_said() {
+    let world = World::new();
+    if !confined(&world, "seccomp") {
+        return;
+    }
+    let mark = format!("97{}", std::process::id());
+    let command = format!("echo partial; setsid sleep {mark} & trap '' TERM; sleep {mark}");
+    let rounds = [
+        vec![call("a", "shell", json!({"command": command}))],
+        text("in time"),
+    ];
+    let turn = world
+        .run(world.turn(&rounds, &["--deadline", "2"]))
+        .expect(0);
+    assert!(turn.stdout.contains("in time"), "{}", turn.stdout);
+    let outcomes = world.outcomes();
+    assert!(outcomes[0].starts_with("shell: !"), "{outcomes:?}");
+    assert!(outcomes[0].contains("partial"), "{outcomes:?}");
+    assert_eq!(marked_processes(&mark), Vec::<u32>::new());
 }
 
 #[test]

@@ -55,6 +55,10 @@ pub(crate) async fn open(args: &TurnArgs, place: &PlaceArgs, console: &Console) 
     let registry = assembly::registry(&settings)?;
     let engine = assembly::engine_id(&engine, &registry)?;
     super::models::prepare(&registry, &engine, &settings, args, console).await?;
+    let bound = match &continued {
+        Some((_, metadata)) => bound_workspace(metadata),
+        None => assembly::bound_workspace(&settings, &registry, workspace.as_deref())?,
+    };
     let (store, id) = match continued {
         Some((store, metadata)) => (store, Some(metadata.id)),
         None => (assembly::store(&settings, &registry).await?, None),
@@ -69,6 +73,7 @@ pub(crate) async fn open(args: &TurnArgs, place: &PlaceArgs, console: &Console) 
         settings,
         engine,
         workspace,
+        bound,
         thread,
     })
 }
@@ -138,6 +143,13 @@ fn continued_workspace(metadata: &ThreadMetadata, args: &TurnArgs) -> Outcome<Op
             )))
         }
     }
+}
+
+/// Where a thread works that is bound elsewhere.
+fn bound_workspace(metadata: &ThreadMetadata) -> Option<String> {
+    let binding = metadata.extra.get(BINDING)?;
+    let binding: haft_api::Binding = serde_json::from_str(binding.get()).ok()?;
+    Some(binding.workspace)
 }
 
 fn path_text(path: PathBuf) -> String {

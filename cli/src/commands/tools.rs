@@ -44,6 +44,8 @@ async fn runtime(place: &PlaceArgs, at: &ToolPlaceArgs) -> Outcome<(Runtime, Str
     scripts::equip(&mut settings, place, &environment, &at.ext)?;
     let registry = assembly::registry(&settings)?;
     let store = assembly::store(&settings, &registry).await?;
+    let workspace = workspace.to_string_lossy().into_owned();
+    let bound = assembly::bound_workspace(&settings, &registry, Some(&workspace))?;
     let runtime = assembly::runtime(&settings, registry, store)?;
-    Ok((runtime, workspace.to_string_lossy().into_owned()))
+    Ok((runtime, bound.unwrap_or(workspace)))
 }

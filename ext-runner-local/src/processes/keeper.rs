@@ -153,7 +153,9 @@ fn greet(mut socket: StdStream, profile: &Profile) -> io::Result<(StdStream, Ach
 }
 
 fn cant_start(program: &Program, error: &io::Error) -> io::Error {
-    io::Error::other(format!("the supervisor {program} can't be started: {error}"))
+    io::Error::other(format!(
+        "the supervisor {program} can't be started: {error}"
+    ))
 }
 
 fn no_keeper(program: &Program, error: &io::Error) -> io::Error {

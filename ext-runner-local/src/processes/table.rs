@@ -161,7 +161,10 @@ mod tests {
         check(&format!("9 (a\nb) D {tail}"), whole);
         check(&format!("9 (sh) Z {tail}"), None);
         // Its first thread has ended, and one more lives.
-        check(&format!("9 (sh) Z {}", tail.replace(" 20 0 1 ", " 20 0 2 ")), whole);
+        check(
+            &format!("9 (sh) Z {}", tail.replace(" 20 0 1 ", " 20 0 2 ")),
+            whole,
+        );
         check("9 (sh", None);
         check("9 (sh) S 1 2", None);
     }

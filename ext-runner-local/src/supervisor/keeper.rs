@@ -44,6 +44,7 @@ pub(super) fn keep() -> i32 {
 }
 
 fn run() -> io::Result<()> {
+    super::inherited::close_all()?;
     let stdin = io::stdin();
     let mut host = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(&stdin, 3)?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?.as_fd())?;

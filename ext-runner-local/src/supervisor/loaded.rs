@@ -100,7 +100,10 @@ extern "C" fn on_loading() {
     if std::env::var_os(VARIABLE).is_none() {
         return;
     }
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == ARGUMENT)
+    {
         ignore_broken_pipes();
         std::process::exit(keeper::keep());
     }
@@ -129,7 +132,11 @@ mod tests {
                     7f30-7f40 r-xp 00000000 fe:00 35   /opt/y.so (deleted)\n\
                     7ff0-7fff rw-p 00000000 00:00 0    [stack]\n";
         let check = |address: usize, expected: Option<&str>| {
-            assert_eq!(mapped(maps, address), expected.map(Path::new), "{address:x}");
+            assert_eq!(
+                mapped(maps, address),
+                expected.map(Path::new),
+                "{address:x}"
+            );
         };
         check(0x55d0, Some("/usr/bin/haft"));
         check(0x7f1f, Some("/opt/a b/x.so"));

@@ -18,6 +18,8 @@
 #[cfg(target_os = "linux")]
 mod fork;
 #[cfg(target_os = "linux")]
+mod inherited;
+#[cfg(target_os = "linux")]
 mod keeper;
 #[cfg(target_os = "linux")]
 mod launch;
@@ -72,6 +74,7 @@ pub fn supervise_if_asked() {
 }
 
 /// Whether [`supervise_if_asked`] was called in this process.
+#[cfg(target_os = "linux")]
 pub(crate) fn answers() -> bool {
     ANSWERS.load(Ordering::Acquire)
 }

@@ -155,6 +155,11 @@ impl OutputSink for Kept {
 }
 
 impl Kept {
+    /// What came on either channel.
+    pub fn bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        self.0.lock().unwrap().clone()
+    }
+
     pub fn stdout(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().0.clone()).unwrap()
     }

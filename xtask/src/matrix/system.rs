@@ -68,9 +68,6 @@ fn all_loaded(shop: &Shop, profile: &str) -> Result<Verdict> {
         let object = shop.object(&package, profile)?;
         config += &dylib::config_entry(&object, &dylib::sha256(&object)?);
     }
-    // Confinement needs a program that knows how to begin it, and this one has no
-    // runner linked.
-    config += "[runner]\nsandbox = \"prefer\"\n";
     smoke(shop, "loaded", &haft, &config)
 }
 

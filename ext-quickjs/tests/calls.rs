@@ -387,6 +387,6 @@ async fn parallel_synchronous_calls_are_all_answered_and_each_right() {
     for (n, outcome) in outcomes.iter().enumerate() {
         assert_eq!(outcome.text, (n * 2).to_string());
         // Twenty of them took two seconds where each waited for a poll.
-        assert!(outcome.after < std::time::Duration::from_secs(30));
+        assert!(outcome.after < Duration::from_secs(30));
     }
 }

@@ -306,7 +306,7 @@ async fn who_has_an_answer_finds_the_state_kept() {
     let world = World::new().skill("t", &source);
     let host = world.start();
     for n in 1..=20 {
-        let outcome = support::call(&host, "t__t", &format!(r#"{{"n":{n}}}"#)).await;
+        let outcome = call(&host, "t__t", &format!(r#"{{"n":{n}}}"#)).await;
         assert_eq!(outcome.text, n.to_string());
         let kept = std::fs::read_to_string(world.path().join("data/t/state.json")).unwrap();
         assert_eq!(kept, format!(r#"{{"n":{n}}}"#));

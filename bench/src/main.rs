@@ -381,6 +381,18 @@ const BENCHMARKS: &[Benchmark] = &[
         budgets: &[Budget::Wall(Duration::from_millis(1))],
         set_up: skills::start,
     },
+    Benchmark {
+        name: "skill-hostile",
+        about: "the last of eight programs that never end to be ended, its neighbour alive, beside its deadline of 100 ms",
+        budgets: &[Budget::Wall(Duration::from_millis(150))],
+        set_up: skills::hostile,
+    },
+    Benchmark {
+        name: "skill-idle",
+        about: "half a second of 50 skills that nobody calls, beside none",
+        budgets: &[Budget::Cpu(Duration::from_millis(1))],
+        set_up: skills::idle,
+    },
 ];
 
 fn main() -> ExitCode {

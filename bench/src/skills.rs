@@ -269,3 +269,122 @@ pub(crate) fn start() -> Result<Pair> {
         },
     ))
 }
+
+const DEADLINE: Duration = Duration::from_millis(100);
+
+/// Programs that don't end by themselves.
+const HOSTILE: &[&str] = &[
+    "while (true) {}",
+    "for (;;) { try { while (true) {} } catch {} }",
+    "const again = () => Promise.resolve().then(again); return again();",
+    "return new Promise((done) => { (async () => { while (true) {} })(); });",
+    "return [1, 2].sort(() => { while (true) {} });",
+    "return 'x'.replace(/x/, () => { while (true) {} });",
+    "return new Promise(() => setInterval(() => {}, 1));",
+    "const f = () => { f(); f(); }; try { f(); } catch {} while (true) {}",
+];
+
+/// Each of them in a skill of its own, beside a neighbour; the sample is the one
+/// that ended last after its deadline, from its start. The floor is the deadline.
+pub(crate) fn hostile() -> Result<Pair> {
+    let tools = HOSTILE.iter().enumerate().map(|(number, body)| {
+        format!("{{ name: 'h{number}', effects: 'pure', timeout_ms: 100, execute() {{ {body} }} }}")
+    });
+    let tools: Vec<_> = tools.collect();
+    let hostile = format!("const tools = [{}];", tools.join(","));
+    let neighbour = "const tools = [{ name: 'fine', effects: 'pure', execute: () => 1 }];";
+    let world = Skills::new(&[("hostile", &hostile), ("neighbour", neighbour)])?;
+    Ok(Pair::of_samples(
+        move || {
+            let mut worst = Sample::take(1, || Ok(()))?;
+            for (number, body) in HOSTILE.iter().enumerate() {
+                let tool = format!("hostile__h{number}");
+                let sample = Sample::take(1, || {
+                    let ended = world.call(&tool, DEADLINE)?;
+                    let fine = world.call("neighbour__fine", DEADLINE)?;
+                    match ended.is_error && !fine.is_error {
+                        true => Ok(()),
+                        false => Err(format!("`{body}` or its neighbour ended wrongly").into()),
+                    }
+                })?;
+                if sample.wall > worst.wall {
+                    worst = sample;
+                }
+            }
+            Ok(worst)
+        },
+        || {
+            Sample::take(1, || {
+                std::thread::sleep(DEADLINE);
+                Ok(())
+            })
+        },
+    ))
+}
+
+/// Skills of the benchmark's own that run.
+struct Skills {
+    tokio: tokio::runtime::Runtime,
+    host: QuickJsHost,
+    _folder: tempfile::TempDir,
+}
+
+impl Skills {
+    /// Skills of these ids and scripts.
+    fn new(skills: &[(&str, &str)]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut paths = Vec::new();
+        for (id, script) in skills {
+            let place = folder.path().join(id);
+            std::fs::create_dir(&place)?;
+            let manifest = format!(r#"{{"id":"{id}","name":"{id}","runtime":"quickjs"}}"#);
+            std::fs::write(place.join("manifest.json"), manifest)?;
+            std::fs::write(place.join("index.js"), script)?;
+            paths.push(place);
+        }
+        let settings = serde_json::json!({ "paths": paths, "reload": false });
+        let host = QuickJsHost::new(serde_json::from_value(settings)?)?;
+        let tokio = crate::agent::one_thread()?;
+        let running = tokio.block_on(host.tools())?.len();
+        if running < skills.len() {
+            return Err(format!("{running} tools of {} skills", skills.len()).into());
+        }
+        Ok(Self {
+            tokio,
+            host,
+            _folder: folder,
+        })
+    }
+
+    fn call(&self, tool: &str, limit: Duration) -> Result<ToolOutput> {
+        let (skill, tool) = tool.split_once("__").ok_or("no tool of a skill")?;
+        let arguments = raw_json("{}")?;
+        let called = self.host.call_tool(skill, tool, arguments, Some(limit));
+        Ok(self.tokio.block_on(called)?)
+    }
+}
+
+/// Half a second of fifty skills that nobody calls; the floor is a process
+/// without them.
+pub(crate) fn idle() -> Result<Pair> {
+    const TIME: Duration = Duration::from_millis(500);
+    let ids: Vec<String> = (0..50).map(|number| format!("s{number}")).collect();
+    let script = "const tools = [{ name: 't', execute: () => 1 }]; setInterval(() => {}, 3600000);";
+    let skills: Vec<_> = ids.iter().map(|id| (id.as_str(), script)).collect();
+    let world = Skills::new(&skills)?;
+    // Whoever watches running code falls asleep a second after the last of it.
+    std::thread::sleep(Duration::from_millis(1500));
+    let wait = || {
+        Sample::take(1, || {
+            std::thread::sleep(TIME);
+            Ok(())
+        })
+    };
+    Ok(Pair::of_samples(
+        move || {
+            let _keep = &world;
+            wait()
+        },
+        wait,
+    ))
+}

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_api::{
-    Decision, EngineToolCall, Error, ErrorKind, EventBody, ExtensionId, Item, MODEL_CALL, ModelInfo, ModelRequest,
-    PolicyContributor, PolicyRequest, Result, ToolChoice, ToolOutput, async_trait,
+    Decision, EngineToolCall, Error, ErrorKind, EventBody, ExtensionId, Item, MODEL_CALL,
+    ModelInfo, ModelRequest, PolicyContributor, PolicyRequest, Result, ToolChoice, ToolOutput,
+    async_trait,
 };
 use haft_core::{ToolRun, TurnStatus};
 use haft_testkit::{FnTool, Gate, MemoryStore, Round, ScriptedEngine, fixture};
@@ -41,7 +42,10 @@ fn calls(names: &[&str]) -> Round {
 async fn a_tool_asks_the_turns_model_and_the_turn_pays() {
     let rounds = [
         calls(&["ask"]).usage(10, 5),
-        Round::new().reasoning("hm").text("forty-two").usage(300, 40),
+        Round::new()
+            .reasoning("hm")
+            .text("forty-two")
+            .usage(300, 40),
         Round::new().text("done").usage(20, 2),
     ];
     let started = World::new(rounds).tool(asking("ask")).start();
@@ -54,7 +58,12 @@ async fn a_tool_asks_the_turns_model_and_the_turn_pays() {
     assert_eq!((end.usage.input, end.usage.output), (Some(330), Some(47)));
     // The model is shown the question, and nothing of the thread.
     let asked = &started.engine.requests()[1];
-    let items: Vec<Item> = asked.history.items().iter().map(|i| (**i).clone()).collect();
+    let items: Vec<Item> = asked
+        .history
+        .items()
+        .iter()
+        .map(|i| (**i).clone())
+        .collect();
     assert_eq!(items, [Item::user("ask?")]);
     assert_eq!(&*asked.instructions, "Be brief.");
     assert_eq!(asked.tool_choice, ToolChoice::None);
@@ -107,9 +116,11 @@ async fn many_ask_at_once_and_each_gets_its_own_answer() {
         Round::new().text(said.unwrap_or_default()).usage(1, 1)
     });
     engine.push(calls(&names));
-    let world = names.iter().fold(World::with_engine(engine), |world, name| {
-        world.tool(asking(name))
-    });
+    let world = names
+        .iter()
+        .fold(World::with_engine(engine), |world, name| {
+            world.tool(asking(name))
+        });
     let started = world.start();
     let (thread, end) = started.turn("go").await;
     let expected: Vec<String> = names
@@ -142,8 +153,7 @@ impl PolicyContributor for Word {
 #[tokio::test]
 async fn policy_is_asked_first() {
     let check = async |word: Decision, answer: Option<bool>, expected: &str| {
-        let mut world =
-            World::new([calls(&["ask"]), Round::new().text("yes")]).tool(asking("ask"));
+        let mut world = World::new([calls(&["ask"]), Round::new().text("yes")]).tool(asking("ask"));
         let id = fixture::extension_id("word");
         world.registry.policy(Arc::new(Word(id, word)));
         let started = world.start();
@@ -252,5 +262,8 @@ async fn without_a_turn_or_a_question_there_is_no_model() {
     let started = World::new([calls(&["ask"])]).tool(blank).start();
     let (thread, _) = started.turn("go").await;
     let outcomes = outcomes(&thread).await;
-    assert!(outcomes[0].contains("the request's input is empty"), "{outcomes:?}");
+    assert!(
+        outcomes[0].contains("the request's input is empty"),
+        "{outcomes:?}"
+    );
 }

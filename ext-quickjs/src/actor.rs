@@ -78,7 +78,7 @@ pub(crate) fn run(
     };
     actor.native.fail_all(&failure);
     actor.native.abort_all();
-    actor.publish();
+    actor.native.publish();
     ended
 }
 
@@ -122,10 +122,10 @@ impl Actor {
             if self.pulse.is_given_up() || self.has_stopped() {
                 return Ok(());
             }
+            self.native.publish();
             if !quiet {
                 continue;
             }
-            self.publish();
             self.collect();
             let wait = match self.native.next_wake() {
                 Some(at) => at.saturating_duration_since(Instant::now()).min(SLEEP),
@@ -546,15 +546,6 @@ impl Actor {
     }
 
     // Between turns.
-
-    fn publish(&self) {
-        let mut state = self.native.state.borrow_mut();
-        match state.publish() {
-            Ok(Some(json)) => self.native.setup.outside.published(json),
-            Ok(None) => {}
-            Err(words) => self.native.log(Level::Error, &words),
-        }
-    }
 
     /// Looks for garbage that holds itself, when enough code ran to have left
     /// some: it takes a small share of that time.

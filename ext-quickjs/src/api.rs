@@ -1,6 +1,7 @@
 //! What the host gives to scripts: native functions, and the pieces of
 //! JavaScript that make the usual interfaces of them.
 
+mod compiled;
 pub(crate) mod cron;
 pub(crate) mod crypto;
 pub(crate) mod db;
@@ -16,9 +17,9 @@ pub(crate) mod url;
 
 use std::rc::Rc;
 
-use rquickjs::context::EvalOptions;
-use rquickjs::{Ctx, FromJs, Function, Object, TypedArray, Value};
+use rquickjs::{Ctx, Function, Object, TypedArray, Value};
 
+pub(crate) use self::compiled::evaluate;
 use crate::log::Level;
 use crate::native::{Native, throw};
 use crate::rpc;
@@ -100,17 +101,6 @@ fn equip_http<'js>(ctx: &Ctx<'js>, table: &Object<'js>, _: &Rc<Native>) -> rquic
         Err(throw(&ctx, &Raised::new("NotSupportedError", words)))
     };
     table.set("fetch", Function::new(ctx.clone(), fetch)?)
-}
-
-/// Runs a piece of the host's own JavaScript.
-pub(crate) fn evaluate<'js, T: FromJs<'js>>(
-    ctx: &Ctx<'js>,
-    name: &str,
-    source: &str,
-) -> rquickjs::Result<T> {
-    let mut options = EvalOptions::default();
-    options.filename = Some(format!("haft:{name}"));
-    ctx.eval_with_options(source, options)
 }
 
 /// What throws in JavaScript if it fails.

@@ -94,6 +94,8 @@ pub(crate) struct Native {
     pub(crate) cron: RefCell<Schedule>,
     /// What `onError` is to be told of.
     reports: RefCell<Vec<String>>,
+    /// Answers that wait until the state is kept.
+    held: RefCell<Vec<(Reply, Result<Answer, Failure>)>>,
 }
 
 impl Native {
@@ -115,6 +117,7 @@ impl Native {
             database: RefCell::default(),
             cron: RefCell::default(),
             reports: RefCell::default(),
+            held: RefCell::default(),
         }))
     }
 
@@ -138,10 +141,30 @@ impl Native {
         if matches!(&outcome, Err(failure) if failure.short_of_memory) {
             self.ran_out_of_memory.set(true);
         }
-        (call.reply)(match (outcome, &call.what) {
+        let outcome = match (outcome, &call.what) {
             (Err(failure), What::Tool(name)) => Ok(Answer::Output(failure.output(name))),
             (outcome, _) => outcome,
-        });
+        };
+        // While code runs that has the state in hand, it can't be looked at.
+        let changed = self.state.try_borrow().map_or(true, |s| s.has_changed());
+        match changed {
+            true => self.held.borrow_mut().push((call.reply, outcome)),
+            false => (call.reply)(outcome),
+        }
+    }
+
+    /// Keeps and publishes the state, and lets go of the answers that waited for
+    /// it: whoever has an answer finds kept what the call has changed.
+    pub(crate) fn publish(&self) {
+        let published = self.state.borrow_mut().publish();
+        match published {
+            Ok(Some(json)) => self.setup.outside.published(json),
+            Ok(None) => {}
+            Err(words) => self.log(Level::Error, &words),
+        }
+        for (reply, outcome) in std::mem::take(&mut *self.held.borrow_mut()) {
+            reply(outcome);
+        }
     }
 
     /// Answers a call with a value.

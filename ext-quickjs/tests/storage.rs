@@ -299,3 +299,17 @@ async fn the_environment_is_read_by_grant() {
         format!(r#"["string","{os}"]"#)
     );
 }
+
+#[tokio::test]
+async fn who_has_an_answer_finds_the_state_kept() {
+    let source = tools(&[("t", "state.set('n', args.n); return args.n;")]);
+    let world = World::new().skill("t", &source);
+    let host = world.start();
+    for n in 1..=20 {
+        let outcome = call(&host, "t__t", &format!(r#"{{"n":{n}}}"#)).await;
+        assert_eq!(outcome.text, n.to_string());
+        let kept = std::fs::read_to_string(world.path().join("data/t/state.json")).unwrap();
+        assert_eq!(kept, format!(r#"{{"n":{n}}}"#));
+        assert_eq!(host.snapshot("t").unwrap().state.get(), kept);
+    }
+}

@@ -68,7 +68,9 @@ impl TurnModel {
         options.temperature = options.temperature.or(of_turn.temperature);
         options.max_output_tokens = options.max_output_tokens.or(of_turn.max_output_tokens);
         if options.reasoning_effort.is_none() {
-            options.reasoning_effort.clone_from(&of_turn.reasoning_effort);
+            options
+                .reasoning_effort
+                .clone_from(&of_turn.reasoning_effort);
         }
         let asked = Item::UserMessage { parts: input };
         let history = History::new(fresh_generation(), vec![Arc::new(asked)]);
@@ -133,7 +135,13 @@ impl RoundModel for TurnModel {
             StreamEnd::Interrupted { usage, .. } => (usage, Err(dispatch::model_call_ended())),
         };
         let said = outcome.as_ref().ok().and_then(|round| round.served.clone());
-        let served = served(&self.thread.shared, &self.engine, self.model.as_deref(), said).await;
+        let served = served(
+            &self.thread.shared,
+            &self.engine,
+            self.model.as_deref(),
+            said,
+        )
+        .await;
         self.account(call, usage, served.clone()).await?;
         drop(place);
         let round = outcome?;

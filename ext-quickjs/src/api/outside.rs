@@ -56,7 +56,9 @@ pub(super) fn equip<'js>(
         let arguments = json::stringify(&ctx, &arguments, most)?.unwrap_or_else(|| "{}".to_owned());
         let arguments = haft_api::raw_json(arguments);
         let arguments = raise(&ctx, arguments.map_err(|e| Raised::error(e.to_string())))?;
-        let called = setup.outside.call_tool(skill, tool, arguments, host.facts());
+        let called = setup
+            .outside
+            .call_tool(skill, tool, arguments, host.facts());
         begun(&ctx, host.operation(called))
     };
     table.set("callTool", Function::new(ctx.clone(), call)?)

@@ -81,6 +81,11 @@ impl State {
         Ok(())
     }
 
+    /// Whether something has changed that isn't kept yet.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
     /// Keeps what has changed since the last time; returns all of it, without
     /// secrets.
     ///

@@ -29,6 +29,11 @@ pub(super) fn lines(workspace: &Workspace) -> Vec<Line> {
             linked(shop, "minimal")
         }),
         Line::new(Depth::Quick, "features minimal: no C", no_c),
+        Line::new(Depth::Full, "skills in TypeScript", |shop| {
+            let mut test = shop.cargo(&["test", "--package", "haft-ext-quickjs"]);
+            test.args(["--features", "typescript"]);
+            Ok(run(test)?.verdict())
+        }),
     ];
     // `default` is what all other tests run with.
     let named = ["default", "minimal"];

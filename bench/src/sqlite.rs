@@ -32,12 +32,10 @@ pub(crate) fn side_by_side() -> Result<Pair> {
 
     let store = JsonlStore::open(folder.path().join("home"), JsonlConfig::default())?;
     let mut writers = tokio.block_on(async {
-        let new = |number| -> haft_api::Result<_> {
-            Ok(NewThread::new(ThreadId::new(format!("thread-{number}"))?))
-        };
         let mut writers = Vec::new();
         for number in 0..THREADS {
-            writers.push(store.create(new(number)?).await?);
+            let id = ThreadId::new(format!("thread-{number}"))?;
+            writers.push(store.create(NewThread::new(id)).await?);
         }
         Ok::<_, haft_api::Error>(writers)
     })?;

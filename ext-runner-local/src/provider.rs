@@ -123,6 +123,16 @@ impl LocalRunner {
         })
     }
 
+    /// The program that looks after commands. One that was named, or has said that it
+    /// can, is held to that; a shared object is tried, and commands do without where
+    /// it can't.
+    fn program(&self) -> Option<&Program> {
+        match &self.supervisor {
+            Ok(Program::Loaded(_)) if self.achieved().is_err() => None,
+            found => found.as_ref().ok(),
+        }
+    }
+
     /// What commands over a workspace may do.
     fn profile(&self, workspace: PathBuf, named: Option<PathBuf>, read: Vec<PathBuf>) -> Profile {
         let profile = Profile {
@@ -142,7 +152,7 @@ impl LocalRunner {
 
     fn care(&self, files: &Files, binding: &Binding, env: &[Variable]) -> Care {
         let refused = self.refusal();
-        let (Ok(program), None) = (&self.supervisor, &refused) else {
+        let (Some(program), None) = (self.program(), &refused) else {
             return refused.map_or(Care::Grouped, Care::Refused);
         };
         let workspace = files.workspace_path();
@@ -195,7 +205,7 @@ impl LocalRunner {
 
     /// A session has a temporary folder of its own, where somebody keeps it.
     fn environment(&self) -> Vec<Variable> {
-        let own = self.supervisor.is_ok();
+        let own = self.program().is_some();
         let host = std::env::vars_os().filter(|(name, _)| !(own && name == "TMPDIR"));
         crate::environment::clean(&self.config, host)
     }
@@ -278,8 +288,8 @@ impl RemoteRunnerProvider for LocalRunner {
         can.ports = true;
         #[cfg(target_os = "linux")]
         {
-            can.pty = can.processes && self.supervisor.is_ok();
-            can.kills_process_trees = self.supervisor.is_ok();
+            can.kills_process_trees = self.program().is_some();
+            can.pty = can.processes && can.kills_process_trees;
         }
         #[cfg(target_os = "linux")]
         if let Ok(achieved) = self.achieved() {

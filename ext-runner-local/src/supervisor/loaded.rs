@@ -75,7 +75,7 @@ fn mapped(maps: &str, address: usize) -> Option<&Path> {
     })
 }
 
-fn idle_program() -> io::Result<PathBuf> {
+pub(super) fn idle_program() -> io::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(USUAL_PLACES)
         .chain(std::env::split_paths(&path))

@@ -99,3 +99,38 @@ impl fmt::Display for Program {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limits;
+    use crate::processes::keeper::probe;
+    use crate::sandbox::Profile;
+    use crate::supervisor::loaded::idle_program;
+
+    #[test]
+    fn a_file_that_cannot_be_loaded_begins_nothing_and_is_told() {
+        let object = SharedObject {
+            path: "/opt/runner.so".into(),
+            file: tempfile::tempfile().unwrap(),
+            program: idle_program().unwrap(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let profile = Profile {
+            confine: false,
+            namespaces: false,
+            workspace: folder.path().to_owned(),
+            named: None,
+            temp: folder.path().join("temp"),
+            home: None,
+            read: Vec::new(),
+            hide: Vec::new(),
+            network: false,
+            limits: Limits::default(),
+        };
+        let error = probe(&Program::Loaded(Arc::new(object)), &profile).unwrap_err();
+        for word in ["/opt/runner.so", "the setting `supervisor`"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+}

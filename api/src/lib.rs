@@ -14,6 +14,9 @@
 //! | [`PolicyContributor`] | a say in what may run |
 //! | [`EventSink`] | gets every event |
 //!
+//! What a tool call is given is its [`ToolContext`]: where output goes, the
+//! workspace, and the turn's model ([`ModelService`]).
+//!
 //! # Rules for all traits
 //! - Arguments and results are owned and serialisable, so that the same trait
 //!   works within a process, across a shared object, or over a pipe.

@@ -1,14 +1,14 @@
 //! The host's own JavaScript, compiled once in this process: to read it anew took
 //! most of a skill's start.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, FromJs, Module, WriteOptions};
 
 /// What was compiled so far, by name.
-static COMPILED: Mutex<Option<HashMap<&'static str, Arc<[u8]>>>> = Mutex::new(None);
+static COMPILED: Mutex<BTreeMap<&'static str, Arc<[u8]>>> = Mutex::new(BTreeMap::new());
 
 /// The value of an expression of the host's own.
 ///
@@ -30,7 +30,7 @@ fn module<'js>(
 ) -> rquickjs::Result<Module<'js, Declared>> {
     let known = {
         let compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        compiled.as_ref().and_then(|all| all.get(name)).cloned()
+        compiled.get(name).cloned()
     };
     if let Some(code) = known {
         // SAFETY: this very engine wrote it, in this process, from the host's
@@ -43,6 +43,6 @@ fn module<'js>(
     let module = Module::declare(ctx.clone(), format!("haft:{name}"), whole)?;
     let code: Arc<[u8]> = module.write(WriteOptions::default())?.into();
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    compiled.get_or_insert_default().insert(name, code);
+    compiled.insert(name, code);
     Ok(module)
 }

@@ -383,7 +383,7 @@ const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "skill-hostile",
-        about: "the last of eight programs that never end to be ended, its neighbour alive, beside its deadline of 100 ms",
+        about: "the last of seven programs that never end to be ended, its neighbour alive, beside its deadline of 100 ms",
         budgets: &[Budget::Wall(Duration::from_millis(150))],
         set_up: skills::hostile,
     },

@@ -272,11 +272,11 @@ pub(crate) fn start() -> Result<Pair> {
 
 const DEADLINE: Duration = Duration::from_millis(100);
 
-/// Programs that don't end by themselves.
+/// Programs that don't end by themselves. A flood of microtasks isn't among them:
+/// it costs its runtime, and a skill may lose only so many in a minute.
 const HOSTILE: &[&str] = &[
     "while (true) {}",
     "for (;;) { try { while (true) {} } catch {} }",
-    "const again = () => Promise.resolve().then(again); return again();",
     "return new Promise((done) => { (async () => { while (true) {} })(); });",
     "return [1, 2].sort(() => { while (true) {} });",
     "return 'x'.replace(/x/, () => { while (true) {} });",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use haft_api::{Binding, Item, SessionState, TurnId};
-use haft_core::prices::PriceTable;
+use haft_core::prices::{AS_OF, PriceTable};
 use haft_core::{ModelUsage, ThreadItem};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -115,6 +115,7 @@ pub(super) async fn show(place: &PlaceArgs, console: &Console, name: &str, json:
 fn spent(models: &[ModelUsage], prices: &PriceTable) -> Vec<String> {
     let mut lines = Vec::new();
     let mut total = 0.0;
+    let mut priced = 0;
     for used in models {
         let Some(tokens) = tokens(&used.usage) else {
             continue;
@@ -122,11 +123,17 @@ fn spent(models: &[ModelUsage], prices: &PriceTable) -> Vec<String> {
         let model = used.model.as_deref().unwrap_or(used.engine.as_str());
         let cost = prices.cost(model, &used.usage);
         total += cost.unwrap_or(0.0);
+        priced += usize::from(cost.is_some());
         let cost = cost.map_or(String::new(), |cost| format!(", about {}", dollars(cost)));
         lines.push(one_line(&format!("{model}: {tokens}{cost}")));
     }
     if lines.len() > 1 && total > 0.0 {
         lines.push(format!("together about {}", dollars(total)));
+    }
+    if priced > 0 {
+        lines.push(format!(
+            "by list prices of {AS_OF}, unless [prices] in the configuration says otherwise"
+        ));
     }
     lines
 }
@@ -167,6 +174,9 @@ mod tests {
                 "gpt-5: 100,000 tokens in, 1,000 out, about $0.135",
                 "gpt-5-mini: 1,000 tokens in, 10 out, about $0.00027",
                 "together about $0.135",
+                &format!(
+                    "by list prices of {AS_OF}, unless [prices] in the configuration says otherwise"
+                ),
             ],
         );
     }

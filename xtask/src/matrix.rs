@@ -21,6 +21,7 @@ mod packages;
 mod shop;
 mod stores;
 mod system;
+mod targets;
 mod third_party;
 
 use shop::Shop;
@@ -140,6 +141,7 @@ fn lines(workspace: &Workspace, depth: Depth) -> Vec<Line> {
     lines.extend(extensions::lines(workspace));
     lines.extend(system::lines(workspace));
     lines.extend(stores::lines(workspace));
+    lines.extend(targets::lines(workspace));
     lines.extend(builds::lines(workspace));
     lines.extend(fuzz::lines(workspace));
     lines.retain(|line| line.depth <= depth);

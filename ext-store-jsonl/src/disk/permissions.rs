@@ -9,12 +9,14 @@ use rustix::fs::{Mode, fstat};
 
 use super::ops::FileOps;
 
-const OTHERS: u32 = 0o077;
+const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// Says so if others than the owner may do something with a file or folder.
 pub(crate) fn find_loose(handle: impl AsFd, path: &Path) -> io::Result<Option<Diagnostic>> {
-    let mode = fstat(handle)?.st_mode & 0o777;
-    Ok((mode & OTHERS != 0).then(|| diagnostic(path, mode, "the next writer tightens them")))
+    let mode = permissions(&handle)?;
+    Ok(mode
+        .intersects(OTHERS)
+        .then(|| diagnostic(path, mode, "the next writer tightens them")))
 }
 
 /// Takes everything from others than the owner, and says so if there was
@@ -24,23 +26,32 @@ pub(crate) fn tighten(
     handle: impl AsFd,
     path: &Path,
 ) -> io::Result<Option<Diagnostic>> {
-    let mode = fstat(&handle)?.st_mode & 0o777;
-    if mode & OTHERS == 0 {
+    let mode = permissions(&handle)?;
+    if !mode.intersects(OTHERS) {
         return Ok(None);
     }
-    let done = ops.set_mode(handle.as_fd(), Mode::from_raw_mode(mode & !OTHERS));
+    let done = ops.set_mode(handle.as_fd(), mode - OTHERS);
     Ok(Some(match done {
         Ok(()) => diagnostic(path, mode, "tightened"),
         Err(e) => diagnostic(path, mode, &format!("they can't be tightened: {e}")),
     }))
 }
 
-fn diagnostic(path: &Path, mode: u32, what: &str) -> Diagnostic {
+/// Who may do what.
+fn permissions(handle: impl AsFd) -> io::Result<Mode> {
+    let all = Mode::RWXU | OTHERS;
+    Ok(Mode::from_raw_mode(fstat(handle)?.st_mode) & all)
+}
+
+fn diagnostic(path: &Path, mode: Mode, what: &str) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::LoosePermissions,
         lost: false,
         seq: None,
         place: Some(path.display().to_string()),
-        message: format!("others than the owner had permissions ({mode:03o}); {what}"),
+        message: format!(
+            "others than the owner had permissions ({:03o}); {what}",
+            mode.bits()
+        ),
     }
 }

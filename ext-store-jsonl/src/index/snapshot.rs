@@ -94,9 +94,11 @@ impl Head {
 }
 
 impl State {
+    // The types differ between systems.
+    #[allow(clippy::useless_conversion)]
     pub(super) fn of(stat: &Stat) -> Self {
         let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
-        let nanoseconds = stat.st_ctime_nsec;
+        let nanoseconds = u64::try_from(stat.st_ctime_nsec).unwrap_or(0);
         Self {
             inode: stat.st_ino,
             changed_ns: seconds

@@ -57,7 +57,9 @@ async fn a_writer_that_comes_too_late_writes_nothing() {
     child.signal(Signal::CONT);
     let answer = child.ask("too late");
     assert!(answer.starts_with("unavailable"), "{answer}");
-    assert!(answer.contains("taken over"), "{answer}");
+    // The append hears of it, or the lease's renewal before it did.
+    let told = ["taken over", "taken the thread over"];
+    assert!(told.iter().any(|it| answer.contains(it)), "{answer}");
     let again = child.ask("again");
     assert!(again.contains("the writer was closed"), "{again}");
     drop(child);

@@ -6,7 +6,7 @@ use super::libtest::{Reader, Suite, Update};
 use super::report::Outcome;
 use crate::child::{self, Event};
 use crate::progress::Progress;
-use crate::workspace::cargo;
+use crate::workspace::{Workspace, cargo};
 use crate::{Result, matrix, tidy};
 
 /// One step.
@@ -137,6 +137,10 @@ fn matrix_step() -> Result<Outcome> {
 
 fn test_step() -> Result<Outcome> {
     let mut command = cargo();
+    // It is built together with the tests; one that a test builds has other
+    // features, and its dependencies too.
+    let program = format!("debug/haft{}", std::env::consts::EXE_SUFFIX);
+    command.env("HAFT_TEST_PROGRAM", Workspace::load()?.target.join(program));
     command.args([
         "test",
         "--workspace",

@@ -115,8 +115,7 @@ impl ModelAnswer {
 ///     }
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
+/// # async fn example() -> Result<()> {
 /// let context = ToolContext::new(ThreadId::new("thread")?, TurnId::new("turn")?);
 /// // Outside of a turn there is no model.
 /// let refused = shorten("a long text", &context).await;
@@ -128,6 +127,13 @@ impl ModelAnswer {
 /// assert_eq!(output.parts[0].as_text(), Some("A LONG TEXT"));
 /// # Ok(())
 /// # }
+/// # let mut example = std::pin::pin!(example());
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # match example.as_mut().poll(&mut context) {
+/// #     std::task::Poll::Ready(outcome) => outcome,
+/// #     std::task::Poll::Pending => panic!("nothing here waits"),
+/// # }
+/// # .unwrap();
 /// ```
 #[async_trait]
 pub trait ModelService: Send + Sync + 'static {

@@ -1,6 +1,7 @@
 //! The system's table of processes, as `/proc` shows it.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -60,8 +61,17 @@ impl Entry {
 
     /// Whether it was started with this in its environment.
     pub(crate) fn has_variable(&self, assignment: &str) -> bool {
-        std::fs::read(format!("/proc/{}/environ", self.pid))
-            .is_ok_and(|all| all.split(|&b| b == 0).any(|v| v == assignment.as_bytes()))
+        // While it becomes another program it has no environment for a moment;
+        // the system's own threads never have one.
+        const LOOKS: u32 = 5;
+        for _ in 0..LOOKS {
+            match std::fs::read(format!("/proc/{}/environ", self.pid)) {
+                Ok(all) if all.is_empty() => std::thread::sleep(Duration::from_millis(1)),
+                Ok(all) => return all.split(|&b| b == 0).any(|v| v == assignment.as_bytes()),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 }
 

@@ -14,9 +14,9 @@ use std::rc::Rc;
 use mlua::{Lua, Table, Value};
 
 use crate::load::Taken;
-use crate::log::Level;
 use crate::script::Script;
 use crate::state::Host;
+use haft_script_host::Level;
 
 pub(crate) use values::milliseconds;
 

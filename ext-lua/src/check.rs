@@ -1,75 +1,31 @@
 //! Loads an extension on trial, and runs its tests.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Part, Result, SlashCommand,
-    ThreadId, ToolCall, ToolContext, ToolOutput, ToolSource, ToolSpec, TurnId,
+    BatchCall, BatchOutcomes, CallId, Deadline, Error, ErrorKind, Result, SlashCommand, ThreadId,
+    ToolCall, ToolContext, ToolOutput, ToolSource, TurnId,
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use haft_script_host::{AuthoredTest, AuthoredTests};
 
 use crate::config::Settings;
 use crate::host::LuaHost;
 
-/// The file with an extension's tests, in its folder.
-const TESTS: &str = "tests.jsonl";
+/// What was found of an extension.
+pub type Report = haft_script_host::Report<SlashCommand>;
+
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What was found.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Report {
-    /// The tools it has.
-    pub tools: Vec<ToolSpec>,
-    /// The commands it has.
-    pub commands: Vec<SlashCommand>,
-    /// What is wrong with it.
-    pub problems: Vec<Error>,
-    /// What came of its tests, in order.
-    pub tests: Vec<TestOutcome>,
-}
-
-impl Report {
-    /// Whether nothing is wrong.
-    pub fn is_fine(&self) -> bool {
-        self.problems.is_empty() && self.tests.iter().all(|test| test.failure.is_none())
-    }
-}
-
-/// What came of a test.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct TestOutcome {
-    /// The line it stands in, and the tool it calls.
-    pub name: String,
-    /// Why it failed, if it did.
-    pub failure: Option<String>,
-}
-
-/// A line of the file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Test {
-    name: String,
-    #[serde(default)]
-    arguments: Option<Box<RawValue>>,
-    /// The whole text of the result.
-    expect: Option<String>,
-    /// A piece of an error's text.
-    expect_error: Option<String>,
-}
-
+/// The outcome of a batch's only call.
 #[derive(Default)]
-struct Slots(Mutex<BTreeMap<CallId, Result<ToolOutput>>>);
+struct Slot(Mutex<Option<Result<ToolOutput>>>);
 
-impl BatchOutcomes for Slots {
-    fn complete(&self, call: &CallId, outcome: Result<ToolOutput>) -> bool {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.insert(call.clone(), outcome).is_none()
+impl BatchOutcomes for Slot {
+    fn complete(&self, _: &CallId, outcome: Result<ToolOutput>) -> bool {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.replace(outcome).is_none()
     }
 }
 
@@ -95,78 +51,27 @@ pub async fn check(path: &Path) -> Result<Report> {
         problems: LuaHost::problems(&host).await?,
         tests: Vec::new(),
     };
-    let file = place.root().join(TESTS);
-    if place.own == place.main || !file.is_file() {
-        return Ok(report);
-    }
-    let text = std::fs::read_to_string(&file)
-        .map_err(|e| Error::io(e, "can't be read").context("file", file.display()))?;
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
-            continue;
-        }
-        let at = format!("{TESTS}:{}", index + 1);
-        let outcome = match serde_json::from_str::<Test>(line) {
-            Ok(test) => TestOutcome {
-                name: format!("{at} {}", test.name),
-                failure: run(&host, test).await?,
-            },
-            Err(error) => TestOutcome {
-                name: at,
-                failure: Some(error.to_string()),
-            },
-        };
-        report.tests.push(outcome);
+    // A single file has no folder of its own to keep tests in.
+    if place.own != place.main {
+        let tests = AuthoredTests::of(place.root())?;
+        report.tests = tests.run(async |test| call(&host, test).await).await;
     }
     Ok(report)
 }
 
-async fn run(host: &LuaHost, test: Test) -> Result<Option<String>> {
-    let id = CallId::new("test")?;
+async fn call(host: &LuaHost, test: &AuthoredTest) -> Result<ToolOutput> {
     let mut context = ToolContext::new(ThreadId::new("test")?, TurnId::new("test")?);
     context.deadline = Some(Deadline::after(LIMIT));
-    let arguments = match test.arguments {
-        Some(arguments) => arguments,
-        None => haft_api::raw_json("{}")?,
-    };
     let call = ToolCall {
-        id: id.clone(),
-        name: test.name,
-        arguments,
+        id: CallId::new("test")?,
+        name: test.name.clone(),
+        arguments: test.arguments()?,
         state: None,
     };
-    let slots = Arc::new(Slots::default());
-    host.call_batch(
-        vec![BatchCall { call, context }],
-        Arc::clone(&slots) as Arc<dyn BatchOutcomes>,
-    )
-    .await?;
-    let outcome = slots
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&id);
-    let (text, is_error) = match outcome {
-        Some(Ok(output)) => (shown(&output.parts), output.is_error),
-        Some(Err(error)) => (error.to_string(), true),
-        None => ("the call was dropped".to_owned(), true),
-    };
-    Ok(match (test.expect, test.expect_error) {
-        (_, Some(words)) if is_error && text.contains(&words) => None,
-        (_, Some(words)) => Some(format!("expected an error with `{words}`, got: {text}")),
-        (Some(expected), None) if !is_error && text == expected => None,
-        (Some(expected), None) => Some(format!("expected `{expected}`, got: {text}")),
-        (None, None) if is_error => Some(text),
-        (None, None) => None,
-    })
-}
-
-fn shown(parts: &[Part]) -> String {
-    let parts = parts.iter().map(|part| match part {
-        Part::Text { text } => text.clone(),
-        Part::Json { value } => value.get().to_owned(),
-        Part::Image { media_type, .. } => format!("[{media_type}]"),
-        _ => "[…]".to_owned(),
-    });
-    parts.collect::<Vec<_>>().join("\n")
+    let slot = Arc::new(Slot::default());
+    let outcomes = Arc::clone(&slot) as Arc<dyn BatchOutcomes>;
+    host.call_batch(vec![BatchCall { call, context }], outcomes)
+        .await?;
+    let outcome = slot.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Unexpected, "the call was dropped")))
 }

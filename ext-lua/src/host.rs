@@ -10,8 +10,9 @@ use std::time::Duration;
 use haft_api::{Error, ErrorKind, ExtensionId, Result};
 use tokio::sync::oneshot;
 
+use haft_script_host::{Level, LogSink, StderrLog};
+
 use crate::config::Settings;
-use crate::log::{Level, LogSink, StderrLog};
 use crate::worker::{self, Memory, Message, Setup, Snapshot, Subscribed, Worker};
 
 /// Runs the tools and commands of Lua extensions.
@@ -35,7 +36,7 @@ struct Inner {
     blamed: Mutex<BTreeMap<PathBuf, String>>,
     numbers: AtomicU64,
     #[cfg(feature = "reload")]
-    watch: Mutex<Option<crate::reload::Watch>>,
+    watch: Mutex<Option<haft_script_host::Watch>>,
 }
 
 impl Drop for Inner {
@@ -66,7 +67,7 @@ impl LuaHost {
     /// # Errors
     /// Never for reasons a caller could change.
     pub fn new(settings: Settings) -> Result<Self> {
-        Self::with_log(settings, Arc::new(StderrLog))
+        Self::with_log(settings, Arc::new(StderrLog::new("lua")))
     }
 
     /// A host whose scripts' messages go there.
@@ -158,7 +159,7 @@ impl LuaHost {
                     LuaHost { inner }.reload(path);
                 }
             };
-            match crate::reload::Watch::start(&self.inner.settings, reload) {
+            match crate::reload::watch(&self.inner.settings, reload) {
                 Ok(started) => *watch = Some(started),
                 Err(words) => self.log(Level::Warn, &format!("changes aren't noticed: {words}")),
             }

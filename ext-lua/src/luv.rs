@@ -40,7 +40,7 @@ impl Loop {
             }
             Err(error) => self
                 .script
-                .say(crate::Level::Error, &format!("{what}: {error}")),
+                .say(haft_script_host::Level::Error, &format!("{what}: {error}")),
         }
     }
 

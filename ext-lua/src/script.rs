@@ -11,7 +11,7 @@ use mlua::{Function, Table};
 
 use crate::config::Limits;
 use crate::grants::Grants;
-use crate::log::{Level, LogSink};
+use haft_script_host::{Level, LogSink};
 
 /// Where pure Lua libraries of the system are.
 const SYSTEM_MODULES: [&str; 2] = ["/usr/local/share/lua/5.4", "/usr/share/lua/5.4"];

@@ -94,7 +94,7 @@ impl EventSink for Listeners {
             Ok(None) => return,
             Err(error) => {
                 let words = format!("an event `{name}` is dropped: {error}");
-                self.0.log(crate::Level::Warn, &words);
+                self.0.log(haft_script_host::Level::Warn, &words);
                 return;
             }
         };
@@ -102,12 +102,12 @@ impl EventSink for Listeners {
             Ok(json) => {
                 if !worker.event(name, json) {
                     let words = format!("an event `{name}` is dropped: scripts are too slow");
-                    self.0.log(crate::Level::Warn, &words);
+                    self.0.log(haft_script_host::Level::Warn, &words);
                 }
             }
             Err(error) => {
                 let words = format!("an event `{name}` can't be passed on: {error}");
-                self.0.log(crate::Level::Error, &words);
+                self.0.log(haft_script_host::Level::Error, &words);
             }
         }
     }

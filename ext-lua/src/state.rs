@@ -16,7 +16,6 @@ use mlua::{
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::json::{self, Marks};
-use crate::log::LogSink;
 use crate::native;
 use crate::pulse::Pulse;
 use crate::scheduler::{
@@ -24,6 +23,7 @@ use crate::scheduler::{
     preempt_mark,
 };
 use crate::script::Script;
+use haft_script_host::LogSink;
 
 /// What host functions share.
 pub(crate) struct Host {
@@ -383,14 +383,20 @@ impl Host {
                 deadline: Some(Instant::now() + script.limits.all.callback()),
                 on_end: Rc::new(move |_, outcome| {
                     if let Err(failure) = outcome {
-                        log_to.say(crate::Level::Error, &format!("{described}: {failure}"));
+                        log_to.say(
+                            haft_script_host::Level::Error,
+                            &format!("{described}: {failure}"),
+                        );
                     }
                 }),
             },
         );
         if let Err(error) = spawned {
             let failure = Failure::from_error(&error);
-            script.say(crate::Level::Error, &format!("{what}: {failure}"));
+            script.say(
+                haft_script_host::Level::Error,
+                &format!("{what}: {failure}"),
+            );
         }
     }
 

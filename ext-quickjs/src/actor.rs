@@ -14,12 +14,12 @@ use rquickjs::{Ctx, Value};
 
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
-use crate::log::Level;
 use crate::native::{Call, Native, What};
 use crate::pulse::Pulse;
 use crate::vm::Vm;
 use crate::worker::{Answer, Completion, Entry, Message, Reply, Request, Setup};
 use crate::{load, thrown};
+use haft_script_host::Level;
 
 /// How long code that was interrupted, and what it left behind, may wind up.
 const GRACE: Duration = Duration::from_millis(50);

@@ -20,12 +20,12 @@ use std::rc::Rc;
 use rquickjs::{Ctx, Function, Object, TypedArray, Value};
 
 pub(crate) use self::compiled::evaluate;
-use crate::log::Level;
 use crate::native::{Native, throw};
 use crate::rpc;
 use crate::thrown;
 use crate::types::GLOBALS;
 use crate::worker::{Answer, Raised};
+use haft_script_host::Level;
 
 /// A piece: its name, its JavaScript (a function of `host` that returns its
 /// globals), and the native functions it needs.

@@ -7,10 +7,11 @@ use futures::future::join_all;
 use haft_api::{Error, ErrorKind, Result, ToolOutput};
 use serde_json::value::RawValue;
 
+use haft_script_host::{Level, LogSink, StderrLog};
+
 use crate::choices::Choices;
 use crate::config::Settings;
 use crate::lists::CommandInfo;
-use crate::log::{Level, LogSink, StderrLog};
 use crate::manifest;
 use crate::skill::{SkillSnapshot, SkillStatus, ask};
 use crate::worker::{Answer, Entry};
@@ -56,7 +57,7 @@ impl QuickJsHost {
     /// # Errors
     /// If the system has no threads left.
     pub fn new(settings: Settings) -> Result<Self> {
-        Self::with_log(settings, Arc::new(StderrLog))
+        Self::with_log(settings, Arc::new(StderrLog::new("skill")))
     }
 
     /// A host whose skills' messages go there.

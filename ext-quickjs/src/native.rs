@@ -14,9 +14,9 @@ use crate::api::cron::Schedule;
 use crate::api::db::Database;
 use crate::api::state::State;
 use crate::failure::{Failure, FailureKind};
-use crate::log::Level;
 use crate::worker::{Answer, CallFacts, Completion, Message, Raised, Reply, Settled, Setup};
 use crate::{json, result};
+use haft_script_host::Level;
 
 /// Most errors that wait to be told of.
 const REPORTS: usize = 64;

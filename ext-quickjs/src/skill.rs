@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use crate::failure::{Failure, FailureKind};
 use crate::host::Inner;
 use crate::lists::Lists;
-use crate::log::Level;
 use crate::manifest::Package;
 use crate::worker::{Answer, Entry, Message, Request, Worker};
+use haft_script_host::Level;
 
 /// How long past a deadline an answer may be on its way.
 pub(crate) const ON_ITS_WAY: Duration = Duration::from_millis(25);

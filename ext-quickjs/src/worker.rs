@@ -13,10 +13,10 @@ use crate::actor;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::grants::Grants;
-use crate::log::LogSink;
 use crate::manifest::Package;
 use crate::pulse::Pulse;
 use crate::supervisor::Supervisor;
+use haft_script_host::LogSink;
 
 /// What is said to a skill's thread.
 pub(crate) enum Message {

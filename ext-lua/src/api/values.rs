@@ -9,9 +9,9 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::option;
 use crate::json;
-use crate::log::Level;
 use crate::script::Script;
 use crate::state::{Host, reply};
+use haft_script_host::Level;
 
 /// Longest sleep; longer ones are a mistake of units.
 const LONGEST: f64 = 7.0 * 86_400_000.0;

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use super::*;
 use crate::failure::FailureKind;
 use crate::grants::Grants;
-use crate::log::StderrLog;
 use crate::script::{Place, ScriptLimits};
+use haft_script_host::StderrLog;
 
 /// Runs a function of a script to its end; it gets a host function.
 fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<String, Failure> {
@@ -16,7 +16,13 @@ fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<Str
         .unwrap();
     let settings = Arc::new(Settings::default());
     let pulse = Arc::new(Pulse::new());
-    let (lua, host) = new(settings, Arc::new(StderrLog), pulse, Box::new(|| {})).unwrap();
+    let (lua, host) = new(
+        settings,
+        Arc::new(StderrLog::new("lua")),
+        pulse,
+        Box::new(|| {}),
+    )
+    .unwrap();
     let place = Place {
         name: "t".to_owned(),
         main: "/t.lua".into(),
@@ -26,7 +32,7 @@ fn outcome(make: impl Fn(&Lua, &Rc<Host>) -> Function, body: &str) -> Result<Str
         place,
         Grants::default(),
         ScriptLimits::default(),
-        Arc::new(StderrLog),
+        Arc::new(StderrLog::new("lua")),
         None,
     );
     let told = Rc::new(RefCell::new(None));

@@ -6,9 +6,9 @@ use rquickjs::{Ctx, Function, Object, Value};
 
 use super::{begun, raise};
 use crate::json;
-use crate::log::Level;
 use crate::native::Native;
 use crate::worker::Raised;
+use haft_script_host::Level;
 
 pub(super) fn equip<'js>(
     ctx: &Ctx<'js>,

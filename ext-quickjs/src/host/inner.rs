@@ -19,12 +19,12 @@ use crate::choices::Choices;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::lists::CommandInfo;
-use crate::log::{Level, LogSink};
 use crate::manifest;
 use crate::rpc::{self, Besides};
 use crate::skill::{Skill, SkillSnapshot, SkillStatus, ask, hook};
 use crate::supervisor::Supervisor;
 use crate::worker::{Answer, CallFacts, Entry, Message, Setup};
+use haft_script_host::{Level, LogSink};
 
 /// The skills of a host, and what they need.
 pub(crate) struct Inner {
@@ -41,7 +41,7 @@ pub(crate) struct Inner {
     io: Mutex<Option<tokio::runtime::Runtime>>,
     this: Weak<Inner>,
     #[cfg(feature = "reload")]
-    watch: Mutex<Option<crate::reload::Watch>>,
+    watch: Mutex<Option<haft_script_host::Watch>>,
 }
 
 impl Drop for Inner {
@@ -305,7 +305,7 @@ impl Inner {
                 }
             });
         };
-        match crate::reload::Watch::start(&self.settings, changed) {
+        match crate::reload::watch(&self.settings, changed) {
             Ok(watch) => *lock(&self.watch) = Some(watch),
             Err(words) => {
                 let words = format!("changes aren't noticed: {words}");

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::Inner;
 use crate::api::secrets;
-use crate::log::{Level, LogSink};
 use crate::worker::{CallFacts, Outside, Raised, Settled};
+use haft_script_host::{Level, LogSink};
 
 /// What a skill reaches outside of its runtime.
 pub(super) struct World {

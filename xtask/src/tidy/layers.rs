@@ -27,6 +27,8 @@ enum Role {
     Core,
     /// What engines over one kind of connection share.
     Engines,
+    /// What hosts of scripts share, whatever the language.
+    Scripts,
     Import,
     Extension,
     Cli,
@@ -43,6 +45,7 @@ impl Role {
             "haft-plugin" => Self::Plugin,
             "haft-core" => Self::Core,
             "haft-engine-http" => Self::Engines,
+            "haft-script-host" => Self::Scripts,
             "haft-import" => Self::Import,
             "haft" => Self::Cli,
             "haft-tests" => Self::Tests,
@@ -57,15 +60,15 @@ impl Role {
 
     /// What it may use; what only its tests may use, besides.
     fn may_know(self) -> (&'static [Self], &'static [Self]) {
-        use Role::{Api, Cli, Core, Engines, Extension, Import, Plugin, Testkit};
+        use Role::{Api, Cli, Core, Engines, Extension, Import, Plugin, Scripts, Testkit};
         match self {
             Self::Api => (&[], &[Testkit]),
             Self::Testkit => (&[Api], &[Core]),
             Self::Plugin => (&[Api], &[Testkit, Extension]),
             Self::Core => (&[Api, Plugin], &[Testkit]),
-            Self::Engines => (&[Api], &[Testkit]),
+            Self::Engines | Self::Scripts => (&[Api], &[Testkit]),
             Self::Import => (&[Api, Core], &[Testkit]),
-            Self::Extension => (&[Api, Engines], &[Testkit]),
+            Self::Extension => (&[Api, Engines, Scripts], &[Testkit]),
             Self::Cli => (&[Api, Plugin, Core, Import, Extension], &[Testkit]),
             // They measure and test what engines share, wire beside wire.
             Self::Tests | Self::Bench => (
@@ -211,6 +214,8 @@ mod tests {
         good("haft-bench", CORE, false);
         good("haft-engine-http", API, false);
         good("haft-ext-engine-openai", "haft-engine-http", false);
+        good("haft-script-host", API, false);
+        good(LUA, "haft-script-host", false);
         good(LUA, TESTKIT, true);
         good(CORE, TESTKIT, true);
         good(API, TESTKIT, true);
@@ -227,6 +232,8 @@ mod tests {
         bad(CORE, LUA, false);
         bad(CORE, "haft-engine-http", false);
         bad("haft-engine-http", LUA, false);
+        bad(CORE, "haft-script-host", false);
+        bad("haft-script-host", LUA, false);
         bad(CORE, LUA, true);
         bad(CORE, TESTKIT, false);
         bad(TESTKIT, CORE, false);

@@ -1,0 +1,15 @@
+//! What hosts of scripts share.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod authored_tests;
+mod grant;
+mod log;
+#[cfg(feature = "watch")]
+mod watch;
+
+pub use authored_tests::{AuthoredTest, AuthoredTests, Report, TestOutcome};
+pub use grant::{Grant, real_place};
+pub use log::{Level, LogSink, StderrLog};
+#[cfg(feature = "watch")]
+pub use watch::{Watch, Watched};

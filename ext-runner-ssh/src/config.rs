@@ -60,6 +60,10 @@ pub struct SshConfig {
     /// How long a process that is to end has between the polite signal and the
     /// final one, in milliseconds.
     pub kill_grace_ms: u64,
+    /// How long a process may run on while no program that knows its session is
+    /// connected, in milliseconds; 0 is for ever. It ends as cancelled, at the
+    /// latest after twice this time.
+    pub abandoned_after_ms: u64,
 }
 
 impl Default for SshConfig {
@@ -81,6 +85,7 @@ impl Default for SshConfig {
             max_read_bytes: 256 * 1024 * 1024,
             max_output_bytes: 1024 * 1024 * 1024,
             kill_grace_ms: 200,
+            abandoned_after_ms: 60 * 60 * 1000,
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn parse(note: &str) -> Option<Ended> {
     let leftovers = numbers(lines.next());
     let ending = match (cause, of_job(job, code)) {
         ("timeout", _) => Ending::TimedOut,
-        ("cancelled", _) => Ending::Cancelled,
+        ("cancelled" | "abandoned", _) => Ending::Cancelled,
         ("output", _) => Ending::Signalled {
             signal: OVER_FILE_LIMIT,
         },
@@ -118,6 +118,7 @@ mod tests {
         check("- 127 0 0\n[2] + Done(143)\n15\n", exited(143));
         check("timeout 127 0 0\n[2] + Killed\n", Ending::TimedOut);
         check("cancelled 127 0 0\n[2] + Done\n", Ending::Cancelled);
+        check("abandoned 127 0 0\n[2] + Killed\n", Ending::Cancelled);
         check("output 127 0 0\n[2] + Killed\n", signalled(25));
         assert!(matches!(
             parse("- 127 0 0\n\n").unwrap().ending,

@@ -145,6 +145,7 @@ impl Processes {
             u8::from(spec.stdin).to_string(),
             format!("\"$HOMEDIR\"/{}", self.watch.kick),
             script(spec).len().to_string(),
+            config.abandoned_after_ms.to_string(),
         ]
         .join(" ")
     }

@@ -104,6 +104,38 @@ async fn a_cut_connection_costs_neither_the_command_nor_its_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_process_ends_that_nobody_is_connected_to_any_more() {
+    let Some(server) = server() else { return };
+    let folder = server.workspace("w");
+    let mut config = server.config();
+    config.abandoned_after_ms = 3_000;
+    let first = SshRunner::new(config).unwrap();
+    let session = first.create(binding(&folder)).await.unwrap();
+    let line = "echo $$; while :; do sleep 0.2; done";
+    session.start_process(shell("p", line)).await.unwrap();
+    let (_, pid, _) = read(&*session, &id("p"), None, 2).await;
+    let pid: u32 = String::from_utf8(pid).unwrap().trim().parse().unwrap();
+    let runs = || std::path::Path::new(&format!("/proc/{pid}")).exists();
+
+    // Nobody reads, but its session is held.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(runs(), "it was ended while somebody was there");
+
+    let state = session.state();
+    drop(session);
+    drop(first);
+    let began = Instant::now();
+    while runs() {
+        assert!(began.elapsed() < SOON, "it runs on");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let second = server.runner();
+    let session = resumed(&second, &folder, state).await;
+    let (_, _, ending) = read(&*session, &id("p"), None, usize::MAX).await;
+    assert_eq!(ending, Some(Ending::Cancelled));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_provider_goes_on_where_one_was() {
     let Some(server) = server() else { return };
     let folder = server.workspace("w");

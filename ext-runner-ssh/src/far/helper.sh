@@ -329,7 +329,7 @@ program() {
   die 3 "$1"
 }
 
-# folder once time-limit grace detach most mark stdin(0, 1) kick bytes
+# cwd id once time-limit grace detach most mark stdin(0, 1) kick bytes abandon
 process_start() {
   P=$S/p/$2
   (umask 077; take "${11}" >"$S/spec.$nonce") || die 1 "$S/spec can't be written"
@@ -353,7 +353,8 @@ process_start() {
   }
   [ "$9" = 0 ] || (umask 077; mkfifo "$P/in")
   : >"${10}"
-  setsid /bin/sh "$S/supervise" "$P" "$4" "$5" "$6" "$7" "$8" </dev/null >/dev/null 2>&1 &
+  setsid /bin/sh "$S/supervise" "$P" "$4" "$5" "$6" "$7" "$8" "${12}" \
+    </dev/null >/dev/null 2>&1 &
 }
 
 # Prints the pieces that were handed out, so that a reader can go on.
@@ -424,6 +425,10 @@ watch() {
   old=$1 kick=$2
   shift 2
   cd -- "$HOMEDIR" || die 1 "$HOMEDIR"
+  # Their supervisors see by this that somebody is there.
+  for id; do
+    if [ -d "$id" ] && [ ! -e "$id/seen" ]; then : >"$id/seen"; fi
+  done
   nap=10 waited=0
   while :; do
     now= files=

@@ -1,9 +1,10 @@
 # Looks after one command until it has ended, whether or not anybody is
 # connected. Runs as a session of its own.
 # $1 folder, $2 time limit (ms, 0 is none), $3 grace (steps of 20 ms),
-# $4 whether leftovers may live on, $5 most bytes of a channel, $6 mark
-P=$1 limit_ms=$2 grace=$3 detach=$4 most=$5 mark=$6
-done= cause=- job= child=
+# $4 whether leftovers may live on, $5 most bytes of a channel, $6 mark,
+# $7 how long nobody may ask about it (ms, 0 is for ever)
+P=$1 limit_ms=$2 grace=$3 detach=$4 most=$5 mark=$6 abandon_ms=$7
+done= cause=- job= child= alone_ms=0
 
 # A shell tells "exited with 137" from "killed by 9" in its list of jobs only.
 # The command is its second job. Looked at once: a finished job is told of once.
@@ -65,6 +66,14 @@ while [ -z "$done" ]; do
     if [ "$left_ms" -le 0 ]; then
       stop timeout
       left_ms=1000
+    fi
+  fi
+  if [ "$abandon_ms" -gt 0 ]; then
+    alone_ms=$((alone_ms + slice))
+    if [ "$alone_ms" -ge "$abandon_ms" ]; then
+      # Whoever asks about it leaves this file.
+      if [ -e "$P/seen" ]; then rm -f "$P/seen"; else stop abandoned; fi
+      alone_ms=0
     fi
   fi
   for channel in out err; do

@@ -342,14 +342,19 @@ impl From<ErrorData> for Error {
 }
 
 impl fmt::Display for Error {
-    /// One line: operation, message, context, then the causes.
+    /// One line: operation, message, context, then the causes. What several
+    /// layers said alike stands there once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
         if let Some(operation) = &inner.operation {
             write!(f, "{operation}: ")?;
         }
         f.write_str(&inner.message)?;
-        for (index, (key, value)) in inner.context.iter().enumerate() {
+        for (index, pair) in inner.context.iter().enumerate() {
+            if inner.context[..index].contains(pair) {
+                continue;
+            }
+            let (key, value) = pair;
             write!(f, "{}{key}: {value}", if index == 0 { " (" } else { ", " })?;
         }
         if !inner.context.is_empty() {
@@ -410,6 +415,19 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "append: the log can't be written (thread: t1, file: log.jsonl): no space left"
+        );
+    }
+
+    #[test]
+    fn what_several_layers_name_alike_is_printed_once() {
+        let error = Error::new(ErrorKind::NotFound, "no script")
+            .context("engine", "replay")
+            .context("thread", "t1")
+            .context("engine", "replay")
+            .context("engine", "retry");
+        assert_eq!(
+            error.to_string(),
+            "no script (engine: replay, thread: t1, engine: retry)"
         );
     }
 

@@ -15,12 +15,13 @@
 //! | [`tool_names`], [`schema`], [`call_id`] | tools and calls as wires take them |
 //! | [`step`], [`content`] | a history's items, as what wires make messages of |
 //! | [`history`] | the bytes of a thread's old items, kept between rounds |
-//! | [`ModelList`], [`ModelSettings`] | what is known of a server's models |
+//! | [`Catalogue`], [`ModelList`], [`ModelSettings`] | what is known of a server's models |
 #![forbid(unsafe_code)]
 
 mod answer;
 pub mod assembly;
 pub mod call_id;
+mod catalogue;
 pub mod content;
 mod endpoint;
 pub mod events;
@@ -37,6 +38,7 @@ pub mod tool_names;
 mod transport;
 
 pub use answer::AnswerDecoder;
+pub use catalogue::Catalogue;
 pub use endpoint::shown;
 pub use models::{ModelList, ModelSettings};
 pub use server::{KeyHeader, PROXY_OF_ENVIRONMENT, ServerConfig};

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use haft_api::{
-    EngineRequest, EngineStream, Error, ErrorKind, ExtensionId, InferenceEngine, ModelInfo,
-    Readiness, Result, async_trait,
+    EngineRequest, EngineStream, Error, ExtensionId, InferenceEngine, ModelInfo, Readiness, Result,
+    async_trait,
 };
 use haft_engine_http::tool_names::ToolNames;
-use haft_engine_http::{ModelList, Transport};
+use haft_engine_http::{Catalogue, ModelList, Transport};
 
 use crate::config::OpenAiConfig;
 use crate::models;
@@ -38,7 +38,7 @@ pub struct OpenAiEngine {
     config: OpenAiConfig,
     transport: Transport,
     encoder: Encoder,
-    listed: ModelList,
+    models: Catalogue,
 }
 
 impl fmt::Debug for OpenAiEngine {
@@ -54,16 +54,24 @@ impl OpenAiEngine {
     /// An engine of this id. Does no I/O.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`], naming the setting that isn't right.
+    /// [`ErrorKind::InvalidInput`](haft_api::ErrorKind::InvalidInput), naming the setting that isn't right.
     pub fn new(id: ExtensionId, config: OpenAiConfig) -> Result<Self> {
         let (transport, provider) = transport(&config).map_err(|e| e.context("engine", &id))?;
         let encoder = Encoder::new(&config, provider, transport.host());
+        let mut models = Catalogue::new(ModelList::new("after"))
+            .default_model(config.model.clone())
+            .settings(config.models.clone());
+        if provider == Provider::OpenAi {
+            models = models
+                .hosted(Some(models::OPENAI_DEFAULT))
+                .by_name(models::complete_openai);
+        }
         Ok(Self {
             id,
             config,
             transport,
             encoder,
-            listed: ModelList::new("after"),
+            models,
         })
     }
 
@@ -79,7 +87,7 @@ impl OpenAiEngine {
     /// have.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for options that JSON can't carry.
+    /// [`ErrorKind::InvalidInput`](haft_api::ErrorKind::InvalidInput) for options that JSON can't carry.
     pub fn body(&self, request: &EngineRequest, model: &str) -> Result<Vec<u8>> {
         self.encoder.body(request, model)
     }
@@ -90,41 +98,6 @@ impl OpenAiEngine {
     ) -> impl Fn(Error) -> Error + Send + 'static + use<> {
         self.transport.describe(&self.id, operation)
     }
-
-    /// Whether it is OpenAI's own API.
-    fn is_openai(&self) -> bool {
-        Provider::of(self.transport.host()) == Provider::OpenAi
-    }
-
-    /// The model where a request names none.
-    async fn default_model(&self) -> Result<String> {
-        if let Some(model) = &self.config.model {
-            return Ok(model.clone());
-        }
-        if self.is_openai() {
-            return Ok(models::OPENAI_DEFAULT.to_owned());
-        }
-        // Boxed, for it is large and rare: every request would carry its room.
-        let listed = Box::pin(self.listed.kept(&self.transport)).await?;
-        let first = listed.first().map(|model| model.name.clone());
-        first.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                "the server lists no model: load one there, or name one",
-            )
-        })
-    }
-
-    /// Adds what is known of a model from elsewhere.
-    fn complete(&self, mut info: ModelInfo) -> ModelInfo {
-        if self.is_openai() {
-            models::complete_openai(&mut info);
-        }
-        if let Some(known) = self.config.models.iter().find(|m| m.name == info.name) {
-            known.apply(&mut info);
-        }
-        info
-    }
 }
 
 #[async_trait]
@@ -133,60 +106,22 @@ impl InferenceEngine for OpenAiEngine {
         &self.id
     }
 
-    /// OpenAI's own API is ready once there is a key. Any other server is asked
-    /// whether it is there.
+    /// OpenAI's own API is ready once there is a key. Any other server is asked whether
+    /// it is there.
     async fn readiness(&self) -> Readiness {
-        if let Some(reason) = self.transport.missing_key() {
-            return Readiness::Unavailable { reason };
-        }
-        if self.is_openai() {
-            return Readiness::Ready;
-        }
-        self.transport.readiness().await
+        self.models.readiness(&self.transport).await
     }
 
     /// The default model, those of the settings, and those that the server
     /// lists if it can be reached.
     async fn models(&self) -> Result<Vec<ModelInfo>> {
-        let listed = self.listed.fresh(&self.transport).await;
-        let default = self.config.model.as_deref().or_else(|| {
-            let openai = self.is_openai();
-            openai.then_some(models::OPENAI_DEFAULT)
-        });
-        let configured = self.config.models.iter().map(|model| model.name.as_str());
-        let mut names: Vec<&str> = Vec::new();
-        let mut all = Vec::new();
-        let known: Vec<&str> = default.into_iter().chain(configured).collect();
-        if let (true, Err(error)) = (known.is_empty(), &listed) {
-            return Err(self.describe("models")(Error::from(error.to_data())));
-        }
-        let listed = listed.unwrap_or_default();
-        for name in known {
-            if !names.contains(&name) {
-                names.push(name);
-                let info = listed.iter().find(|info| info.name == name);
-                all.push(info.cloned().unwrap_or_else(|| ModelInfo::new(name)));
-            }
-        }
-        let rest = listed.iter().filter(|info| !names.contains(&&*info.name));
-        all.extend(rest.cloned());
-        Ok(all.into_iter().map(|info| self.complete(info)).collect())
+        let models = self.models.all(&self.transport).await;
+        models.map_err(self.describe("models"))
     }
 
     async fn model(&self, name: Option<&str>) -> Result<ModelInfo> {
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => self.default_model().await.map_err(self.describe("model"))?,
-        };
-        let known = self.config.models.iter().any(|model| model.name == name);
-        // What the settings or the table know needs no question to the server.
-        if known || self.is_openai() {
-            return Ok(self.complete(ModelInfo::new(name)));
-        }
-        // A server without a list may still have the model.
-        let listed = self.listed.kept(&self.transport).await.unwrap_or_default();
-        let info = listed.iter().find(|info| info.name == name);
-        Ok(self.complete(info.cloned().unwrap_or_else(|| ModelInfo::new(name))))
+        let model = self.models.model(&self.transport, name).await;
+        model.map_err(self.describe("model"))
     }
 
     async fn stream_turn(&self, request: EngineRequest) -> Result<EngineStream> {
@@ -194,7 +129,7 @@ impl InferenceEngine for OpenAiEngine {
             let names = ToolNames::of(&request.tools)?;
             let model = match &request.model {
                 Some(model) => model.clone(),
-                None => self.default_model().await?,
+                None => self.models.default_name(&self.transport).await?,
             };
             let body = self.body(&request, &model)?;
             // Its items may be large, and the answer takes its time.

@@ -12,6 +12,7 @@ pub(crate) struct Progress {
     terminal: bool,
     start: Instant,
     shown: Instant,
+    now: String,
 }
 
 impl Progress {
@@ -21,13 +22,18 @@ impl Progress {
             terminal: stdout().is_terminal(),
             start,
             shown: start,
+            now: String::new(),
         }
     }
 
-    /// Shows what goes on now.
+    /// Shows what goes on now. What a program says for programs, in JSON, is
+    /// nothing to show: the line before it stays.
     pub(crate) fn show(&mut self, what: &str) {
         let seconds = self.start.elapsed().as_secs();
-        let what = what.trim();
+        if !what.starts_with('{') {
+            what.trim().clone_into(&mut self.now);
+        }
+        let what = &self.now;
         if self.terminal {
             let line: String = format!("   {seconds} s: {what}")
                 .chars()

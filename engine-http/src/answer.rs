@@ -79,10 +79,6 @@ impl AnswerDecoder for Box<dyn AnswerDecoder> {
     }
 }
 
-/// How long the end of the connection is waited for once the server has said
-/// that nothing follows. It frees the connection for the next request.
-const GRACE: Duration = Duration::from_millis(250);
-
 /// How long more is waited for once the server has given the reason of the end:
 /// the usage, and `[DONE]`, which some never send.
 const LINGER: Duration = Duration::from_secs(2);
@@ -170,12 +166,12 @@ impl Timer {
     /// What comes of a future until then; `None` if nothing does.
     async fn limit<T>(&mut self, until: Instant, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
-        if self.sleep.deadline() > until {
-            self.sleep.as_mut().reset(until);
-        }
         poll_fn(|context| {
             if let Poll::Ready(outcome) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(outcome));
+            }
+            if self.sleep.deadline() > until {
+                self.sleep.as_mut().reset(until);
             }
             while self.sleep.as_mut().poll(context).is_ready() {
                 if Instant::now() >= until {
@@ -206,8 +202,6 @@ struct Answer<A, D> {
     timer: Timer,
     /// An event was handed out, and whoever has it may take their time with it.
     handed_out: bool,
-    /// Until when the connection's end is waited for, once all was said.
-    closes: Option<Instant>,
     describe: D,
 }
 
@@ -230,7 +224,6 @@ pub(crate) fn receive(
         silent_since: asked_at,
         timer: Timer::new(asked_at + idle),
         handed_out: false,
-        closes: None,
         describe,
     };
     Box::pin(stream::unfold(answer, |mut answer| async move {
@@ -271,21 +264,19 @@ impl<A: AnswerDecoder, D: Fn(Error) -> Error> Answer<A, D> {
         if std::mem::take(&mut self.handed_out) {
             self.silent_since = Instant::now();
         }
-        let ended = self.closes.is_some() || self.decoder.has_ended();
+        let ended = self.decoder.has_ended();
         let patience = if ended {
             self.idle.min(LINGER)
         } else {
             self.idle
         };
-        let until = self.closes.unwrap_or(self.silent_since + patience);
+        let until = self.silent_since + patience;
         let piece = self.timer.limit(until, response.chunk()).await;
         let progress = self.decoder.progress();
         let mut events = Vec::new();
-        let outcome = match piece {
+        let mut outcome = match piece {
             Some(Ok(Some(bytes))) => self.take(&bytes, &mut events),
             Some(Ok(None)) => self.end(&mut events),
-            // Once all was said it doesn't matter how the connection ends.
-            Some(Err(_)) if self.closes.is_some() => self.end(&mut events),
             None if ended => self.end(&mut events),
             Some(Err(error)) => Err(error),
             None => Err(silent(self.idle)),
@@ -293,8 +284,13 @@ impl<A: AnswerDecoder, D: Fn(Error) -> Error> Answer<A, D> {
         if self.decoder.progress() != progress {
             self.silent_since = Instant::now();
         }
-        if self.closes.is_none() && self.decoder.is_done() {
-            self.closes = Some(Instant::now() + GRACE);
+        if outcome.is_ok()
+            && self.decoder.is_done()
+            && let Some(response) = self.response.take()
+        {
+            // Nothing follows but the end of the answer, for which nobody waits.
+            response.leave_rest();
+            outcome = self.end(&mut events);
         }
         if let Err(error) = outcome {
             self.response = None;

@@ -185,7 +185,11 @@ mod tests {
 
     /// A server that isn't there.
     fn nowhere() -> Transport {
-        Transport::new(ServerConfig::new("http://127.0.0.1:9/v1", "chat/completions")).unwrap()
+        Transport::new(ServerConfig::new(
+            "http://127.0.0.1:9/v1",
+            "chat/completions",
+        ))
+        .unwrap()
     }
 
     fn catalogue() -> Catalogue {

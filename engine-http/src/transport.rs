@@ -299,7 +299,7 @@ impl Transport {
     /// A server may close an idle connection at the very moment at which it is
     /// used again. A request that was not answered for that is sent once more.
     async fn exchange(&self, target: &Target, body: Bytes) -> Result<Response> {
-        if let Some(mut connection) = self.pool.take() {
+        if let Some(mut connection) = self.pool.take().await {
             let request = self.request(target, body.clone())?;
             match connection.send(request).await {
                 Ok(response) => return Ok(self.response(response, connection)),

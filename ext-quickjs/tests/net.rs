@@ -29,7 +29,9 @@ async fn server() -> String {
                                 .strip_prefix("content-length: ")
                                 .map(str::to_owned)
                         });
-                        length.is_none_or(|length| body.len() >= length.trim().parse().unwrap())
+                        length.is_none_or(|length| {
+                            body.len() >= length.trim().parse::<usize>().unwrap()
+                        })
                     });
                     if whole || length == 0 {
                         break;

@@ -55,6 +55,13 @@ impl Answer {
         Self { steps, keep: false }
     }
 
+    /// The same, and the connection is kept for another request.
+    #[must_use]
+    pub fn kept(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
     /// A whole answer with these header lines.
     pub fn whole(status: &str, headers: &[&str], body: &str) -> Self {
         let mut text = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());

@@ -100,6 +100,31 @@ impl Connection {
         .await
     }
 
+    /// Reads what is left of an answer's body, as far as it is there, and forgets
+    /// it. Wakes nobody.
+    pub(super) fn poll_rest(&mut self, body: &mut Incoming) -> Poll<hyper::Result<()>> {
+        let Self {
+            io,
+            relay,
+            relay_waker,
+            ..
+        } = self;
+        let context = Context::from_waker(Waker::noop());
+        for _ in 0..TURNS {
+            let frame = relay.drive(relay_waker, &context, io, |context| {
+                Pin::new(&mut *body).poll_frame(context)
+            });
+            match frame {
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        // Whoever says so much after the end may say it for ever.
+        Poll::Pending
+    }
+
     /// Whether another request can be sent. Nobody looks after a connection
     /// while it is idle, so that the server may have closed it meanwhile.
     pub(super) fn is_reusable(&mut self) -> bool {

@@ -13,7 +13,8 @@ use super::connection::Connection;
 use super::pool::Pool;
 
 /// An answer. Dropping it before its body's end closes the connection; at the
-/// end the connection is kept for the next request.
+/// end, or where the rest doesn't matter, the connection is kept for the next
+/// request.
 pub struct Response {
     head: Parts,
     body: Incoming,
@@ -54,6 +55,14 @@ impl Response {
     /// The headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.head.headers
+    }
+
+    /// Lets go of an answer of which nothing more is wanted, and that is about to
+    /// end: the connection is kept, and the rest is read before its next request.
+    pub(crate) fn leave_rest(self) {
+        if let Some(connection) = self.connection {
+            self.pool.put_with_rest(connection, self.body);
+        }
     }
 
     /// The next piece of the body; `None` at its end.

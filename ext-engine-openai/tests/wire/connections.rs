@@ -1,5 +1,7 @@
 //! When a connection is used again, and when it isn't.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use haft_api::ErrorKind;
 
@@ -19,6 +21,31 @@ async fn connections_are_used_again() {
     }
     assert_eq!(server.requests().len(), 3);
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answers_end_is_waited_for_by_the_next_request_and_not_for_long() {
+    let said = format!("{HELLO}{STOP}{DONE}");
+    let and_then = |rest: Step| {
+        let said = chunk(said.as_bytes());
+        Answer::of(vec![head("text/event-stream"), said, rest, end()]).kept()
+    };
+    let comment = || Step::Repeat(b"3\r\n: \n\r\n".to_vec(), Duration::from_millis(5));
+    let connections = async |rest: Step| {
+        let server = LoopbackServer::start(vec![and_then(rest), hello()]).await;
+        let engine = engine(server.base_url(), |_| ());
+        round(&engine).await.ends("hello");
+        round(&engine).await.ends("hello");
+        server.connections()
+    };
+    assert_eq!(connections(Step::Silence).await, 2);
+    assert_eq!(connections(comment()).await, 2);
+    // A loaded machine may be late with it now and then, not always.
+    let mut used_again = false;
+    for _ in 0..10 {
+        used_again |= connections(Step::Wait(Duration::from_millis(20))).await == 1;
+    }
+    assert!(used_again);
 }
 
 #[tokio::test]

@@ -151,7 +151,9 @@ pub(crate) async fn check_head(response: &mut Response) -> Result<()> {
 }
 
 /// A timer that is set anew only when it must be: a limit that moves on with
-/// every piece would cost more than the piece.
+/// every piece would cost more than the piece. It is never set for longer than
+/// [`LINGER`] ahead, since setting it for an earlier time, as an answer's end
+/// would, wakes the thread that waits for timers.
 struct Timer {
     sleep: Pin<Box<Sleep>>,
 }
@@ -159,8 +161,12 @@ struct Timer {
 impl Timer {
     fn new(until: Instant) -> Self {
         Self {
-            sleep: Box::pin(tokio::time::sleep_until(until)),
+            sleep: Box::pin(tokio::time::sleep_until(Self::soon(until))),
         }
+    }
+
+    fn soon(until: Instant) -> Instant {
+        until.min(Instant::now() + LINGER)
     }
 
     /// What comes of a future until then; `None` if nothing does.
@@ -177,8 +183,8 @@ impl Timer {
                 if Instant::now() >= until {
                     return Poll::Ready(None);
                 }
-                // It was set for an earlier piece.
-                self.sleep.as_mut().reset(until);
+                // It was set for an earlier piece, or not that far ahead.
+                self.sleep.as_mut().reset(Self::soon(until));
             }
             Poll::Pending
         })

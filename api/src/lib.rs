@@ -44,6 +44,7 @@ mod event;
 mod extension;
 mod id;
 mod item;
+mod known_json;
 mod model;
 mod policy;
 mod record;
@@ -73,6 +74,7 @@ pub use id::{
     CallId, DestinationId, ExtensionId, ProcessId, RequestId, SessionId, ThreadId, ToolName, TurnId,
 };
 pub use item::{Item, NoticeLevel, Part, ProviderState, ToolCall, ToolResult, join_text, raw_json};
+pub use known_json::known_json;
 pub use model::{MODEL_CALL, ModelAnswer, ModelRequest, ModelService};
 pub use policy::{Decision, PolicyContributor, PolicyMode, PolicyRequest};
 pub use record::{Diagnostic, DiagnosticCode, NewRecord, Record};

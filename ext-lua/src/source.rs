@@ -7,10 +7,14 @@ use haft_api::{
     BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result,
     SlashCommand, SlashCommandCall, SlashCommandOutput, ToolSource, ToolSpec, async_trait,
 };
+use haft_script_host::look_again;
 use tokio::sync::oneshot;
 
 use crate::host::{LuaHost, Running, lost};
 use crate::worker::{Batch, Message};
+
+/// A batch of no more calls than this may be over before its caller is asleep.
+const FEW: usize = 4;
 
 #[async_trait]
 impl ToolSource for LuaHost {
@@ -46,7 +50,8 @@ impl ToolSource for LuaHost {
             .map(|call| (self.next_number(), call))
             .collect();
         let numbers = calls.iter().map(|(number, _)| *number).collect();
-        let (done, all) = oneshot::channel();
+        let few = calls.len() <= FEW;
+        let (done, mut all) = oneshot::channel();
         let mut running = Running::new(self, &worker, numbers);
         worker.say(Message::Batch(Batch {
             calls,
@@ -54,7 +59,11 @@ impl ToolSource for LuaHost {
             over: running.over(),
             done,
         }));
-        let whole = tokio::select! {
+        // Most calls take microseconds.
+        let whole = few.then(|| look_again(|| told(&mut all))).flatten();
+        let whole = match whole {
+            Some(whole) => whole,
+            None => tokio::select! {
             biased;
             all = all => all.is_ok(),
             () = worker.lost.cancelled() => false,
@@ -62,6 +71,7 @@ impl ToolSource for LuaHost {
                 self.give_up(&worker);
                 false
             }
+            },
         };
         running.finish();
         if !whole {
@@ -78,6 +88,15 @@ impl ToolSource for LuaHost {
 
     async fn run_command(&self, call: SlashCommandCall) -> Result<SlashCommandOutput> {
         self.command(call).await
+    }
+}
+
+/// Whether the batch is whole, if that is known.
+fn told(all: &mut oneshot::Receiver<()>) -> Option<bool> {
+    match all.try_recv() {
+        Ok(()) => Some(true),
+        Err(oneshot::error::TryRecvError::Closed) => Some(false),
+        Err(oneshot::error::TryRecvError::Empty) => None,
     }
 }
 

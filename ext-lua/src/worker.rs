@@ -24,7 +24,7 @@ use crate::pulse::Pulse;
 use crate::script::Place;
 use crate::state::Host;
 use crate::{json, load, state};
-use haft_script_host::LogSink;
+use haft_script_host::{LogSink, look_again};
 
 /// Most events that wait to be taken by scripts.
 const EVENTS: usize = 1024;
@@ -233,10 +233,15 @@ impl Actor {
     ) {
         tokio::task::spawn_local(Rc::clone(self).load_all(left_out));
         let scheduler = Rc::clone(&self.host.scheduler);
+        // Whoever said something is likely to say something more.
+        let mut expects = false;
         loop {
             loop {
                 match hear.try_recv() {
-                    Ok(message) => self.take(message),
+                    Ok(message) => {
+                        self.take(message);
+                        expects = true;
+                    }
                     Err(mpsc::error::TryRecvError::Empty) => break,
                     Err(mpsc::error::TryRecvError::Disconnected) => return,
                 }
@@ -263,11 +268,20 @@ impl Actor {
                 continue;
             }
             scheduler.settle(&self.lua);
+            if std::mem::take(&mut expects) {
+                let said = || (!hear.is_empty() || hear.is_closed()).then_some(());
+                if look_again(said).is_some() {
+                    continue;
+                }
+            }
             let due = scheduler.next_deadline();
             tokio::select! {
                 biased;
                 message = hear.recv() => match message {
-                    Some(message) => self.take(message),
+                    Some(message) => {
+                        self.take(message);
+                        expects = true;
+                    }
                     None => return,
                 },
                 () = scheduler.woken() => {}

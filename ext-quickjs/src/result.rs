@@ -110,7 +110,7 @@ fn as_json<'js>(
         let kind = value.type_name();
         return Ok(Err(format!("the result is a {kind}, which JSON can't say")));
     };
-    Ok(haft_api::raw_json(text)
+    Ok(haft_api::known_json(text)
         .map(|value| Part::Json { value })
         .map_err(|error| error.to_string()))
 }

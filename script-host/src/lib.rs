@@ -5,11 +5,13 @@
 mod authored_tests;
 mod grant;
 mod log;
+mod patience;
 #[cfg(feature = "watch")]
 mod watch;
 
 pub use authored_tests::{AuthoredTest, AuthoredTests, Report, TestOutcome};
 pub use grant::{Grant, real_place};
 pub use log::{Level, LogSink, StderrLog};
+pub use patience::look_again;
 #[cfg(feature = "watch")]
 pub use watch::{Watch, Watched};

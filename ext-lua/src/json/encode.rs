@@ -28,25 +28,15 @@ pub(crate) fn encode(
     value: &Value,
     limits: &Limits,
 ) -> Result<Box<RawValue>, String> {
-    let mut writer = Writer {
-        array: marks.array.to_pointer(),
-        object: marks.object.to_pointer(),
-        left: limits.bytes,
-        limit: limits.bytes,
-        out: Vec::new(),
-        open: Vec::new(),
-        keys: Vec::new(),
-        pieces: Vec::new(),
-        sorted: Vec::new(),
-    };
     let lua = marks.lua.try_upgrade().ok_or("the state has ended")?;
+    let mut writer = Writer::new(marks, limits);
     match read(&lua, value, |stack| writer.value(stack)) {
         Ok(Ok(())) if writer.out.len() > limits.bytes => {
             Err(Stop::too_large(limits.bytes).to_text())
         }
         Ok(Ok(())) => {
             let text = String::from_utf8(writer.out).map_err(|e| e.to_string())?;
-            RawValue::from_string(text).map_err(|e| e.to_string())
+            haft_api::known_json(text).map_err(|e| e.to_string())
         }
         Ok(Err(stop)) => Err(stop.to_text()),
         Err(error) => Err(error.to_string()),
@@ -81,24 +71,31 @@ struct Piece {
 
 enum Key {
     Index(i64),
-    /// Where it is among the writer's keys.
-    Name(Range<usize>),
+    /// How it begins, and where it is among the writer's keys.
+    Name([u8; 8], Range<usize>),
+}
+
+/// The first bytes of a key: most keys differ in these.
+fn beginning(name: &[u8]) -> [u8; 8] {
+    std::array::from_fn(|at| name.get(at).copied().unwrap_or(0))
 }
 
 impl Key {
     fn compare(&self, other: &Self, keys: &[u8]) -> Ordering {
         match (self, other) {
             (Self::Index(one), Self::Index(other)) => one.cmp(other),
-            (Self::Name(one), Self::Name(other)) => keys[one.clone()].cmp(&keys[other.clone()]),
-            (Self::Index(_), Self::Name(_)) => Ordering::Less,
-            (Self::Name(_), Self::Index(_)) => Ordering::Greater,
+            (Self::Name(begins, one), Self::Name(other_begins, other)) => begins
+                .cmp(other_begins)
+                .then_with(|| keys[one.clone()].cmp(&keys[other.clone()])),
+            (Self::Index(_), Self::Name(..)) => Ordering::Less,
+            (Self::Name(..), Self::Index(_)) => Ordering::Greater,
         }
     }
 
     fn to_step(&self, keys: &[u8]) -> Step {
         match self {
             Self::Index(at) => Step::Index(*at),
-            Self::Name(name) => Step::Key(String::from_utf8_lossy(&keys[name.clone()]).into()),
+            Self::Name(_, name) => Step::Key(String::from_utf8_lossy(&keys[name.clone()]).into()),
         }
     }
 }
@@ -153,6 +150,20 @@ impl Entries {
 }
 
 impl Writer {
+    fn new(marks: &Marks, limits: &Limits) -> Self {
+        Self {
+            array: marks.array.to_pointer(),
+            object: marks.object.to_pointer(),
+            left: limits.bytes,
+            limit: limits.bytes,
+            out: Vec::new(),
+            open: Vec::new(),
+            keys: Vec::new(),
+            pieces: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+
     fn spend(&mut self, bytes: usize) -> Result<(), Stop> {
         match self.left.checked_sub(bytes) {
             Some(left) if self.out.len() <= self.limit => {
@@ -174,6 +185,9 @@ impl Writer {
             Seen::Number(number) => Err(Stop::at(format!("is {number}, which JSON can't say"))),
             Seen::Text(bytes) => {
                 self.spend(bytes.len())?;
+                if self.plain(bytes) {
+                    return Ok(());
+                }
                 match std::str::from_utf8(bytes) {
                     Ok(text) => self.scalar(text),
                     Err(e) => Err(Stop::at(format!(
@@ -185,6 +199,24 @@ impl Writer {
             Seen::Table => self.table(stack),
             Seen::Other(name) => Err(Stop::at(format!("is a {name}"))),
         }
+    }
+
+    /// Writes a text in which nothing has to be escaped, as nearly all are; false
+    /// for any other.
+    fn plain(&mut self, bytes: &[u8]) -> bool {
+        let escaped = |byte: &u8| !matches!(byte, 0x20..0x80) | (*byte == b'"') | (*byte == b'\\');
+        // Not `any`, which looks at them one by one.
+        if bytes
+            .iter()
+            .fold(false, |found, byte| found | escaped(byte))
+        {
+            return false;
+        }
+        self.out.reserve(bytes.len() + 2);
+        self.out.push(b'"');
+        self.out.extend_from_slice(bytes);
+        self.out.push(b'"');
+        true
     }
 
     fn scalar(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Stop> {
@@ -285,11 +317,13 @@ impl Writer {
             };
             self.spend(name.len())?;
             self.keys.extend_from_slice(name.as_bytes());
-            let key = Key::Name(from..self.keys.len());
+            let key = Key::Name(beginning(name.as_bytes()), from..self.keys.len());
             if !entries.matter(&key, &self.keys) {
                 return Ok(());
             }
-            self.scalar(&*name)?;
+            if !self.plain(name.as_bytes()) {
+                self.scalar(&*name)?;
+            }
             self.out.push(b':');
             if let Err(stop) = self.value(stack) {
                 return entries.refuse(key, stop);

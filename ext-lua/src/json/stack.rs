@@ -14,6 +14,9 @@ use mlua::{Lua, Value, ffi};
 /// metatable while that is looked at.
 const PLACES: i32 = 3;
 
+/// For how many tables within each other room is made at a time.
+const TABLES: usize = 16;
+
 /// What lies there.
 pub(super) enum Seen<'s> {
     Nil,
@@ -37,8 +40,10 @@ pub(super) struct NoRoom;
 /// while one is borrowed nothing else does, since a state has one thread.
 pub(super) struct Stack {
     state: *mut ffi::lua_State,
-    /// How many tables are being visited: each has its key below what is on top.
+    /// How many tables are being visited.
     visited: usize,
+    /// For how many there is room.
+    room: usize,
 }
 
 /// Reads a value, which lies on top of the stack meanwhile.
@@ -57,7 +62,13 @@ pub(super) fn read<T>(
     // it. It leaves the argument, which is taken from the stack as its result.
     unsafe {
         lua.exec_raw::<()>(value, |state| {
-            let read = AssertUnwindSafe(|| read(&mut Stack { state, visited: 0 }));
+            let read = AssertUnwindSafe(|| {
+                read(&mut Stack {
+                    state,
+                    visited: 0,
+                    room: 0,
+                })
+            });
             *into = Some(catch_unwind(read));
             ffi::lua_settop(state, 0);
         })?;
@@ -182,13 +193,19 @@ impl Stack {
     }
 
     fn reserve(&mut self) -> Result<(), NoRoom> {
+        if self.visited < self.room {
+            return Ok(());
+        }
         // SAFETY: gives zero where the stack can't grow, and raises nothing. It
         // may collect garbage, but no finalizer runs then, and nothing is garbage
         // that is on the stack; a weak table may lose entries, which `lua_next`
         // copes with, but no strings.
-        match unsafe { ffi::lua_checkstack(self.state, PLACES) } {
+        match unsafe { ffi::lua_checkstack(self.state, PLACES * TABLES as i32) } {
             0 => Err(NoRoom),
-            _ => Ok(()),
+            _ => {
+                self.room = self.visited + TABLES;
+                Ok(())
+            }
         }
     }
 }

@@ -187,16 +187,27 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
 
 /// How many `{` and `[` there are, in strings too.
 fn count_opening(bytes: &[u8]) -> usize {
+    survey(bytes).0
+}
+
+/// How many `{` and `[` there are, in strings too; and whether all is ASCII.
+pub(crate) fn survey(bytes: &[u8]) -> (usize, bool) {
     // The two differ in one bit, and sums of bytes are made many at once.
     const CHUNK: usize = 64;
-    let count = |chunk: &[u8; CHUNK]| {
-        let count = chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
-        usize::from(count.sum::<u8>())
+    let survey = |chunk: &[u8; CHUNK]| {
+        let (mut count, mut all) = (0, 0);
+        for byte in chunk {
+            count += u8::from(byte | 0x20 == b'{');
+            all |= byte;
+        }
+        (usize::from(count), all)
     };
+    let add = |(count, all): (usize, u8), (more, bits)| (count + more, all | bits);
     let (chunks, rest) = bytes.as_chunks();
     let mut last = [0; CHUNK];
     last[..rest.len()].copy_from_slice(rest);
-    chunks.iter().map(count).sum::<usize>() + count(&last)
+    let (count, all) = chunks.iter().map(survey).fold(survey(&last), add);
+    (count, all.is_ascii())
 }
 
 /// Whether this is `,"c":"1a2b3c4d"}`, and the eight digits in it.

@@ -160,6 +160,7 @@ mod repair;
 mod resync;
 mod reverse;
 mod scan;
+mod sound;
 mod store;
 mod tail;
 mod thread_log;

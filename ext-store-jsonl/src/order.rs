@@ -62,6 +62,17 @@ impl<'f> Order<'f> {
         self.expected
     }
 
+    /// Whether the next record, if it has a checksum and the number that comes
+    /// next, stands without a word.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.pending.is_empty() && self.standing.is_none()
+    }
+
+    /// Takes it that so many such records stand.
+    pub(crate) fn passed(&mut self, records: u64) {
+        self.expected += records;
+    }
+
     /// Takes note of bytes that are no record.
     pub(crate) fn damage(&mut self, damage: Damage) {
         self.pending.push(damage);
@@ -153,6 +164,9 @@ impl<'f> Order<'f> {
     /// Says what lies between the last record that stands and the next one.
     fn settle(&mut self, next: u64) {
         let missing = next - self.expected;
+        if missing == 0 && self.pending.is_empty() {
+            return;
+        }
         let from = self.expected;
         let what = match missing {
             0 => "no record is missing".to_owned(),

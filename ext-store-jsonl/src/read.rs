@@ -12,7 +12,7 @@ use crate::frame::{Fault, Frame, is_too_deep};
 use crate::layout::Layout;
 use crate::log_file::LogFile;
 use crate::scan::Span;
-use crate::walk::{Taken, Unsettled, Walk};
+use crate::walk::{Shown, Taken, Unsettled, Walk};
 
 /// A page has at most so many records unless the caller says how many.
 const PAGE_RECORDS: usize = 4096;
@@ -81,8 +81,13 @@ fn backward(
 /// Reads everything and says what is amiss. A line whose checksum is right is
 /// taken at its word.
 pub(crate) fn check(layout: &Layout, id: &ThreadId) -> Result<Vec<Diagnostic>> {
+    check_records(layout, id, Shown::Unsound)
+}
+
+/// The same, with a look at some of the records, or at all.
+fn check_records(layout: &Layout, id: &ThreadId, shown: Shown) -> Result<Vec<Diagnostic>> {
     settled(|last_try| {
-        let mut walk = Walk::new(layout, id, true, last_try)?;
+        let mut walk = Walk::new(layout, id, true, last_try)?.show(shown);
         walk.back_to(0);
         let mut payloads = Payloads::new(layout);
         walk.forward(0, None, u64::MAX, &mut |thread, frame, _| {
@@ -183,3 +188,6 @@ pub(crate) fn metadata(layout: &Layout, id: &ThreadId) -> Result<ThreadMetadata>
         .context("path", log.path.display())),
     }
 }
+
+#[cfg(test)]
+mod tests;

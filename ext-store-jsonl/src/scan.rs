@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 
 use crate::frame::{Fault, Frame, MAX_LINE, START, Seal, decode_sealed, decode_unsealed, seal};
 use crate::resync::resync;
+use crate::sound::Sound;
 
 const FIRST_CHUNK: usize = 16 * 1024;
 const LARGEST_CHUNK: usize = 256 * 1024;
@@ -107,6 +108,30 @@ impl<'f> Scanner<'f> {
                 }
             }
         }
+    }
+
+    /// Passes records that are sound, as far as they are at hand, from the one of
+    /// this number on and before the other. Returns how many there were.
+    pub(crate) fn pass_sound(&mut self, seq: u64, before: u64) -> io::Result<u64> {
+        let most = before.saturating_sub(seq);
+        let mut passed = 0;
+        if !self.queue.is_empty() {
+            return Ok(passed);
+        }
+        let mut sound = Sound::new(seq);
+        while passed < most {
+            let rest = self.rest();
+            match memchr::memchr(b'\n', rest).filter(|len| *len < MAX_LINE) {
+                Some(len) if sound.take(&rest[..len]) => {
+                    self.next += len + 1;
+                    passed += 1;
+                }
+                Some(_) => break,
+                None if rest.len() >= MAX_LINE || !self.fill()? => break,
+                None => {}
+            }
+        }
+        Ok(passed)
     }
 
     /// Passes a line that is at hand whole, and a record with a checksum that

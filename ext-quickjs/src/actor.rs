@@ -19,7 +19,7 @@ use crate::pulse::Pulse;
 use crate::vm::Vm;
 use crate::worker::{Answer, Completion, Entry, Message, Reply, Request, Setup};
 use crate::{load, thrown};
-use haft_script_host::Level;
+use haft_script_host::{Level, look_again};
 
 /// How long code that was interrupted, and what it left behind, may wind up.
 const GRACE: Duration = Duration::from_millis(50);
@@ -104,11 +104,16 @@ type Turned = Result<(), String>;
 
 impl Actor {
     fn work(&mut self, hear: &Receiver<Message>) -> Turned {
+        // Whoever asked something is likely to ask something more.
+        let mut expects = false;
         loop {
             let mut quiet = false;
             for _ in 0..MESSAGES {
                 match hear.try_recv() {
-                    Ok(message) => self.take(message)?,
+                    Ok(message) => {
+                        expects |= matches!(message, Message::Requests(_));
+                        self.take(message)?;
+                    }
                     Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
                         quiet = true;
                         break;
@@ -141,8 +146,18 @@ impl Actor {
                 }
                 continue;
             }
+            if std::mem::take(&mut expects)
+                && let Some(message) = look_again(|| hear.try_recv().ok())
+            {
+                expects = matches!(message, Message::Requests(_));
+                self.take(message)?;
+                continue;
+            }
             match hear.recv_timeout(wait) {
-                Ok(message) => self.take(message)?,
+                Ok(message) => {
+                    expects = matches!(message, Message::Requests(_));
+                    self.take(message)?;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }

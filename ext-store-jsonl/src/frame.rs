@@ -126,14 +126,22 @@ pub(crate) fn encode_with_blobs(
 pub(crate) fn push_seal(buffer: &mut Vec<u8>, start: usize) {
     let checksum = crc32c::crc32c(&buffer[start..]);
     buffer.extend_from_slice(CHECKSUM);
-    buffer.extend((0..8).map(|at| hex_digit(checksum, at)));
+    buffer.extend_from_slice(&hex(checksum));
     buffer.extend_from_slice(b"\"}\n");
 }
 
-/// The digit of a checksum at this place, from the left.
-fn hex_digit(checksum: u32, at: usize) -> u8 {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    HEX[(checksum >> (28 - 4 * at)) as usize & 15]
+/// A checksum's eight digits.
+fn hex(checksum: u32) -> [u8; 8] {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Half a byte in each byte; then what makes digits and letters of them, in
+    // all at once.
+    let spread = u64::from(checksum);
+    let spread = (spread << 16 | spread) & 0x0000_ffff_0000_ffff;
+    let spread = (spread << 8 | spread) & 0x00ff_00ff_00ff_00ff;
+    let spread = (spread << 4 | spread) & (0x0f * EACH);
+    let letters = (spread + 6 * EACH) >> 4 & EACH;
+    let digits = spread + u64::from(b'0') * EACH + letters * u64::from(b'a' - b'9' - 1);
+    digits.to_be_bytes()
 }
 
 /// Appends a number in decimal.
@@ -186,28 +194,21 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
 }
 
 /// How many `{` and `[` there are, in strings too.
-fn count_opening(bytes: &[u8]) -> usize {
-    survey(bytes).0
+pub(crate) fn count_opening(bytes: &[u8]) -> usize {
+    let (blocks, rest) = bytes.as_chunks();
+    let mut last = [0; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    blocks.iter().map(opening_in).sum::<usize>() + opening_in(&last)
 }
 
-/// How many `{` and `[` there are, in strings too; and whether all is ASCII.
-pub(crate) fn survey(bytes: &[u8]) -> (usize, bool) {
+/// How many bytes are counted together.
+pub(crate) const BLOCK: usize = 64;
+
+/// How many `{` and `[` there are.
+pub(crate) fn opening_in(block: &[u8; BLOCK]) -> usize {
     // The two differ in one bit, and sums of bytes are made many at once.
-    const CHUNK: usize = 64;
-    let survey = |chunk: &[u8; CHUNK]| {
-        let (mut count, mut all) = (0, 0);
-        for byte in chunk {
-            count += u8::from(byte | 0x20 == b'{');
-            all |= byte;
-        }
-        (usize::from(count), all)
-    };
-    let add = |(count, all): (usize, u8), (more, bits)| (count + more, all | bits);
-    let (chunks, rest) = bytes.as_chunks();
-    let mut last = [0; CHUNK];
-    last[..rest.len()].copy_from_slice(rest);
-    let (count, all) = chunks.iter().map(survey).fold(survey(&last), add);
-    (count, all.is_ascii())
+    let opening = block.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
+    usize::from(opening.sum::<u8>())
 }
 
 /// Whether this is `,"c":"1a2b3c4d"}`, and the eight digits in it.
@@ -218,8 +219,7 @@ pub(crate) fn checksum_digits(suffix: &[u8]) -> Option<&[u8]> {
 
 /// Whether these digits are the checksum, in exactly the form it is written.
 pub(crate) fn same_checksum(checksum: u32, digits: &[u8]) -> bool {
-    let written: [u8; 8] = std::array::from_fn(|at| hex_digit(checksum, at));
-    digits == written
+    digits == hex(checksum)
 }
 
 /// What a line's end says of it.
@@ -388,6 +388,15 @@ mod tests {
         assert_eq!(text, format!("{body},\"c\":\"{checksum:08x}\"}}"));
         // The standard's check value, so that the polynomial is the right one.
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn checksums_have_eight_digits() {
+        let halves = (0..16).flat_map(|half| (0..8).map(move |at| half << (4 * at)));
+        for checksum in halves.chain([0x0123_4567, 0x89ab_cdef, 0xfedc_ba98, u32::MAX]) {
+            let digits = String::from_utf8(hex(checksum).to_vec()).unwrap();
+            assert_eq!(digits, format!("{checksum:08x}"));
+        }
     }
 
     #[test]

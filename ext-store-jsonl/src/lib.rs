@@ -162,6 +162,7 @@ mod reverse;
 mod scan;
 mod sound;
 mod store;
+mod survey;
 mod tail;
 mod thread_log;
 mod unused;

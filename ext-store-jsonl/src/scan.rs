@@ -9,9 +9,10 @@ use std::os::unix::fs::FileExt as _;
 use crate::frame::{Fault, Frame, MAX_LINE, START, Seal, decode_sealed, decode_unsealed, seal};
 use crate::resync::resync;
 use crate::sound::Sound;
+use crate::survey::Survey;
 
 const FIRST_CHUNK: usize = 16 * 1024;
-const LARGEST_CHUNK: usize = 256 * 1024;
+const LARGEST_CHUNK: usize = 64 * 1024;
 
 /// Where something stands in the file.
 pub(crate) type Span = Range<u64>;
@@ -51,6 +52,7 @@ pub(crate) struct Scanner<'f> {
     chunk: usize,
     /// Pieces of a line that was taken apart, as ranges of the buffer.
     queue: VecDeque<(Range<usize>, Kind)>,
+    survey: Survey,
 }
 
 /// What a part of a line is.
@@ -83,6 +85,7 @@ impl<'f> Scanner<'f> {
             next: 0,
             chunk: FIRST_CHUNK,
             queue: VecDeque::new(),
+            survey: Survey::default(),
         }
     }
 
@@ -122,11 +125,15 @@ impl<'f> Scanner<'f> {
         while passed < most {
             let rest = self.rest();
             match memchr::memchr(b'\n', rest).filter(|len| *len < MAX_LINE) {
-                Some(len) if sound.take(&rest[..len]) => {
+                Some(len) => {
+                    let line = self.next..self.next + len;
+                    let surveyed = self.survey.line(&self.buffer[..self.filled], &line);
+                    if !sound.take(&self.buffer[line], surveyed) {
+                        break;
+                    }
                     self.next += len + 1;
                     passed += 1;
                 }
-                Some(_) => break,
                 None if rest.len() >= MAX_LINE || !self.fill()? => break,
                 None => {}
             }
@@ -199,6 +206,7 @@ impl<'f> Scanner<'f> {
         if left == 0 {
             return Ok(false);
         }
+        self.survey.clear();
         if self.next > 0 {
             self.buffer.copy_within(self.next..self.filled, 0);
             self.filled -= self.next;

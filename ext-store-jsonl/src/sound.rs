@@ -6,7 +6,8 @@
 //! depth, and a checksum that fits. Whatever isn't quite so is left to those who
 //! can tell the difference.
 
-use crate::frame::{MAX_DEPTH, START, SUFFIX_LEN, Seal, is_kind, seal, survey};
+use crate::frame::{MAX_DEPTH, START, SUFFIX_LEN, Seal, count_opening, is_kind, seal};
+use crate::survey::Surveyed;
 
 /// What stands between a record's number and its time.
 const TIME: &[u8] = b",\"t\":";
@@ -36,20 +37,24 @@ impl Sound {
         }
     }
 
-    /// Whether this line, without its line break, is the next record and sound;
-    /// the next one is the one after it then.
-    pub(crate) fn take(&mut self, line: &[u8]) -> bool {
-        let sound = self.is_sound(line).unwrap_or(false);
+    /// Whether this line, without its line break, of which a survey says that, is
+    /// the next record and sound; the next one is the one after it then.
+    pub(crate) fn take(&mut self, line: &[u8], surveyed: Surveyed) -> bool {
+        let sound = self.is_sound(line, surveyed).unwrap_or(false);
         if sound {
             self.count();
         }
         sound
     }
 
-    fn is_sound(&mut self, line: &[u8]) -> Option<bool> {
+    fn is_sound(&mut self, line: &[u8], surveyed: Surveyed) -> Option<bool> {
         let rest = line.strip_prefix(self.start.as_slice())?;
         let (time, rest) = rest.split_at_checked(TIME_DIGITS)?;
-        if !time.iter().all(u8::is_ascii_digit) {
+        // All of them whatever the first one is: that is quicker.
+        let digits = time
+            .iter()
+            .fold(true, |digits, byte| digits & byte.is_ascii_digit());
+        if !digits {
             return None;
         }
         let rest = match rest.strip_prefix(self.kind.as_slice()) {
@@ -57,9 +62,8 @@ impl Sound {
             _ => self.other_kind(rest)?,
         };
         let data = &rest[..rest.len().checked_sub(SUFFIX_LEN)?];
-        let (opening, ascii) = survey(data);
-        let text = ascii || std::str::from_utf8(data).is_ok();
-        Some(text && opening <= MAX_DEPTH && matches!(seal(line), Seal::Fits))
+        let shallow = surveyed.opening <= MAX_DEPTH || count_opening(data) <= MAX_DEPTH;
+        Some(surveyed.text && shallow && matches!(seal(line), Seal::Fits))
     }
 
     /// The same for a kind that isn't the last record's.
@@ -96,6 +100,13 @@ impl Sound {
 mod tests {
     use super::*;
     use crate::frame::{decode, encode, encode_with_blobs};
+    use crate::survey::Survey;
+
+    fn take(sound: &mut Sound, line: &[u8]) -> bool {
+        let whole = 0..line.len();
+        let surveyed = Survey::default().line(&[line, b"\n"].concat(), &whole);
+        sound.take(line, surveyed)
+    }
 
     fn line(seq: u64, kind: &str, data: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -108,23 +119,29 @@ mod tests {
     fn numbers_and_kinds_go_on() {
         let mut sound = Sound::new(8);
         for (seq, kind) in [(8, "item"), (9, "item"), (10, "turn_ended"), (11, "item")] {
-            assert!(sound.take(&line(seq, kind, "{\"a\":\"ä\"}")), "{seq}");
+            assert!(take(&mut sound, &line(seq, kind, "{\"a\":\"ä\"}")), "{seq}");
         }
-        assert!(!sound.take(&line(11, "item", "1")), "a number again");
-        assert!(!sound.take(&line(13, "item", "1")), "a number is missing");
-        assert!(sound.take(&line(12, "item", "1")), "and nothing was passed");
+        assert!(!take(&mut sound, &line(11, "item", "1")), "a number again");
+        assert!(
+            !take(&mut sound, &line(13, "item", "1")),
+            "a number is missing"
+        );
+        assert!(
+            take(&mut sound, &line(12, "item", "1")),
+            "and nothing was passed"
+        );
         let mut sound = Sound::new(999);
-        assert!(sound.take(&line(999, "x", "1")) && sound.take(&line(1000, "x", "1")));
+        assert!(take(&mut sound, &line(999, "x", "1")) && take(&mut sound, &line(1000, "x", "1")));
     }
 
     #[test]
     fn whatever_is_not_quite_so_is_not_told_sound() {
         let check = |what: &str, line: &[u8]| {
-            assert!(!Sound::new(3).take(line), "{what}");
+            assert!(!take(&mut Sound::new(3), line), "{what}");
             // Nor after a sound one, whose kind is known.
             let mut sound = Sound::new(2);
             assert!(
-                sound.take(&self::line(2, "item", "1")) && !sound.take(line),
+                take(&mut sound, &self::line(2, "item", "1")) && !take(&mut sound, line),
                 "{what}"
             );
         };
@@ -138,6 +155,8 @@ mod tests {
         );
         let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
         check("deep", &line(3, "item", &deep));
+        let many = format!("[{}1]", "[],".repeat(150));
+        check("many brackets", &line(3, "item", &many));
         check("another kind of kind", &line(3, "Item", "1"));
         let mut short = Vec::new();
         encode(&mut short, 3, 12, "item", "1");
@@ -157,12 +176,12 @@ mod tests {
     #[test]
     fn no_flipped_bit_is_sound_and_all_that_is_sound_decodes() {
         let good = line(3, "item", r#"{"text":"abcABC","n":[1,2],"q":"\"\\"}"#);
-        assert!(Sound::new(3).take(&good) && decode(&good).is_ok());
+        assert!(take(&mut Sound::new(3), &good) && decode(&good).is_ok());
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                assert!(!Sound::new(3).take(&bad), "byte {at} bit {bit}");
+                assert!(!take(&mut Sound::new(3), &bad), "byte {at} bit {bit}");
             }
         }
     }

@@ -10,7 +10,7 @@ use haft_api::{Durability, NewRecord, NewThread, ThreadStore as _};
 
 use super::*;
 use crate::disk::SystemFiles;
-use crate::frame::{encode, encode_with_blobs};
+use crate::frame::{encode, encode_with_blobs, push_seal};
 use crate::log_file::LOG_FILE;
 use crate::{DurabilityPolicy, JsonlConfig, JsonlStore};
 
@@ -57,7 +57,7 @@ fn mutated(log: &[u8], chance: &mut Chance) -> Vec<u8> {
         let at = 1 + chance.below(lines.len() - 1);
         let (seq, time) = (at as u64, 1_760_000_000_123);
         let mut line = Vec::new();
-        match chance.below(12) {
+        match chance.below(14) {
             0 => {
                 let byte = chance.below(lines[at].len());
                 lines[at][byte] ^= 1 << chance.below(8);
@@ -90,6 +90,18 @@ fn mutated(log: &[u8], chance: &mut Chance) -> Vec<u8> {
             }
             10 => {
                 encode(&mut line, seq, 7, "item", "{}");
+                lines[at] = line;
+            }
+            11 => {
+                line = format!("{{\"s\":{seq},\"t\":{time},\"k\":\"item\",\"d\":\"").into_bytes();
+                line.extend_from_slice(b"\xff\"");
+                push_seal(&mut line, 0);
+                lines[at] = line;
+            }
+            // More than a reader has at hand at once.
+            12 => {
+                let many = format!("[{}\"ä\"]", "[],".repeat(30_000));
+                encode(&mut line, seq, time, "item", &many);
                 lines[at] = line;
             }
             _ => {

@@ -108,6 +108,42 @@ async fn a_fork_reads_its_parents_and_has_its_own() {
 }
 
 #[tokio::test]
+async fn to_list_and_to_resume_takes_no_payload() {
+    let home = Home::new();
+    let store = home.store();
+    let screenshot = |number: usize| big(&char::from(b'a' + number as u8).to_string(), 200);
+    let a = thread(&store, "a", &[]).await;
+    let mut writer = store.open_writer(&a).await.unwrap();
+    for number in 0..20 {
+        append(&mut *writer, &[&screenshot(number)]).await;
+    }
+    append(&mut *writer, &["the last one"]).await;
+    writer.close().await.unwrap();
+    assert_eq!(blobs(&home, &a).len(), 20);
+    let log = fs::metadata(home.log(&a)).unwrap().len();
+    assert!(log < 8 * 1024, "{log} bytes of log for 4 MiB of payloads");
+
+    // Whoever needed one would say that it is missing.
+    fs::remove_dir_all(home.folder(&a).join("blobs")).unwrap();
+    let store = home.store();
+    let (threads, diagnostics) = crate::support::list(&store).await;
+    assert_eq!((threads.len(), diagnostics), (1, vec![]));
+    let next = store.metadata(&a).await.unwrap().next_seq;
+    let mut writer = store.open_writer(&a).await.unwrap();
+    assert_eq!(writer.next_seq(), next);
+    let appended = append(&mut *writer, &["and one more"]).await;
+    assert_eq!(appended.diagnostics, []);
+    let last = ReadRange::Backward {
+        before: None,
+        limit: 2,
+    };
+    let page = store.read(&a, last).await.unwrap();
+    assert_eq!(page.diagnostics, []);
+    let texts = crate::support::note_texts(&page.records);
+    assert_eq!(texts, ["the last one", "and one more"]);
+}
+
+#[tokio::test]
 async fn a_payload_that_is_gone_or_another_is_reported_and_costs_only_itself() {
     let check = async |damage: fn(&PathBuf), word: &str| {
         let home = Home::new();

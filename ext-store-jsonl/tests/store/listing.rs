@@ -68,6 +68,34 @@ async fn the_list_is_whole_whatever_became_of_the_index() {
 }
 
 #[tokio::test]
+async fn what_the_index_knows_is_listed_without_a_look_into_a_log() {
+    let home = Home::new();
+    let store = home.store();
+    let mut expected = Vec::new();
+    for number in 0..60 {
+        let name = format!("t{number:02}");
+        let mut writer = store.create(NewThread::new(id(&name))).await.unwrap();
+        let title = MetadataPatch::default().title(format!("title of {name}"));
+        writer.patch_metadata(title).await.unwrap();
+        writer.close().await.unwrap();
+        expected.push(format!("title of {name}"));
+    }
+    list(&store).await;
+    // Of the same length, and nothing that could be read as a record.
+    for number in 0..60 {
+        let log = home.log(&id(&format!("t{number:02}")));
+        let len = fs::metadata(&log).unwrap().len() as usize;
+        fs::write(&log, "x".repeat(len)).unwrap();
+    }
+    for store in [&store, &home.store()] {
+        let (threads, diagnostics) = list(store).await;
+        assert_eq!(diagnostics, []);
+        let titles = threads.iter().filter_map(|thread| thread.title.clone());
+        assert_eq!(sorted(titles.collect()), expected);
+    }
+}
+
+#[tokio::test]
 async fn an_index_that_cannot_be_used_costs_time_only() {
     for make in [
         (|path: &std::path::Path| fs::create_dir(path).unwrap()) as fn(&std::path::Path),

@@ -81,7 +81,8 @@ impl<'js> Text<'_, 'js> {
             let text = text_from(self.ctx, text)?;
             self.quote(&text);
         } else if let Some(int) = value.as_int() {
-            self.number(int);
+            // Writing to memory doesn't fail.
+            serde_json::to_writer(&mut self.out, &int).ok();
         } else if let Some(truth) = value.as_bool() {
             self.put(if truth { "true" } else { "false" });
         } else if value.is_null() {
@@ -103,12 +104,19 @@ impl<'js> Text<'_, 'js> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn number(&mut self, number: impl std::fmt::Display) {
-        // Writing to memory doesn't fail.
-        write!(self.out, "{number}").ok();
-    }
-
     fn quote(&mut self, text: &str) {
+        let escaped = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+        // Not `any`, which looks at them one by one.
+        if !text
+            .bytes()
+            .fold(false, |found, byte| found | escaped(byte))
+        {
+            self.out.reserve(text.len() + 2);
+            self.out.push(b'"');
+            self.put(text);
+            self.out.push(b'"');
+            return;
+        }
         // As above; texts have no other errors.
         serde_json::to_writer(&mut self.out, text).ok();
     }
@@ -118,7 +126,8 @@ impl<'js> Text<'_, 'js> {
         // Where both languages write the shortest digits without an exponent.
         match float == 0.0 || (1e-6..1e21).contains(&size) {
             true if float == 0.0 => self.put("0"),
-            true => self.number(float),
+            // Writing to memory doesn't fail.
+            true => drop(write!(self.out, "{float}")),
             false => return self.engine(value),
         }
         Ok(true)

@@ -7,7 +7,7 @@ use haft_api::{
     BatchCall, BatchOutcomes, CallId, Error, Event, EventBody, EventSink, ExtensionId, Result,
     SlashCommand, SlashCommandCall, SlashCommandOutput, ToolSource, ToolSpec, async_trait,
 };
-use haft_script_host::look_again;
+use haft_script_host::{Level, look_again};
 use tokio::sync::oneshot;
 
 use crate::host::{LuaHost, Running, lost};
@@ -60,18 +60,21 @@ impl ToolSource for LuaHost {
             done,
         }));
         // Most calls take microseconds.
-        let whole = few.then(|| look_again(|| told(&mut all))).flatten();
-        let whole = match whole {
-            Some(whole) => whole,
-            None => tokio::select! {
-            biased;
-            all = all => all.is_ok(),
-            () = worker.lost.cancelled() => false,
-            () = self.stuck(&worker, first_due) => {
-                self.give_up(&worker);
-                false
+        let soon = few.then(|| look_again(|| told(&mut all))).flatten();
+        let later = async {
+            tokio::select! {
+                biased;
+                all = all => all.is_ok(),
+                () = worker.lost.cancelled() => false,
+                () = self.stuck(&worker, first_due) => {
+                    self.give_up(&worker);
+                    false
+                }
             }
-            },
+        };
+        let whole = match soon {
+            Some(whole) => whole,
+            None => later.await,
         };
         running.finish();
         if !whole {
@@ -113,7 +116,7 @@ impl EventSink for Listeners {
             Ok(None) => return,
             Err(error) => {
                 let words = format!("an event `{name}` is dropped: {error}");
-                self.0.log(haft_script_host::Level::Warn, &words);
+                self.0.log(Level::Warn, &words);
                 return;
             }
         };
@@ -121,12 +124,12 @@ impl EventSink for Listeners {
             Ok(json) => {
                 if !worker.event(name, json) {
                     let words = format!("an event `{name}` is dropped: scripts are too slow");
-                    self.0.log(haft_script_host::Level::Warn, &words);
+                    self.0.log(Level::Warn, &words);
                 }
             }
             Err(error) => {
                 let words = format!("an event `{name}` can't be passed on: {error}");
-                self.0.log(haft_script_host::Level::Error, &words);
+                self.0.log(Level::Error, &words);
             }
         }
     }

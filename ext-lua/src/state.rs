@@ -23,7 +23,7 @@ use crate::scheduler::{
     preempt_mark,
 };
 use crate::script::Script;
-use haft_script_host::LogSink;
+use haft_script_host::{Level, LogSink};
 
 /// What host functions share.
 pub(crate) struct Host {
@@ -383,20 +383,14 @@ impl Host {
                 deadline: Some(Instant::now() + script.limits.all.callback()),
                 on_end: Rc::new(move |_, outcome| {
                     if let Err(failure) = outcome {
-                        log_to.say(
-                            haft_script_host::Level::Error,
-                            &format!("{described}: {failure}"),
-                        );
+                        log_to.say(Level::Error, &format!("{described}: {failure}"));
                     }
                 }),
             },
         );
         if let Err(error) = spawned {
             let failure = Failure::from_error(&error);
-            script.say(
-                haft_script_host::Level::Error,
-                &format!("{what}: {failure}"),
-            );
+            script.say(Level::Error, &format!("{what}: {failure}"));
         }
     }
 

@@ -24,7 +24,7 @@ use crate::pulse::Pulse;
 use crate::script::Place;
 use crate::state::Host;
 use crate::{json, load, state};
-use haft_script_host::{LogSink, look_again};
+use haft_script_host::{Level, LogSink, look_again};
 
 /// Most events that wait to be taken by scripts.
 const EVENTS: usize = 1024;
@@ -414,20 +414,16 @@ impl Actor {
                 .any(|(k, v)| k == "extension" && *v == name)
         });
         if fine {
-            self.host
-                .log
-                .log(&name, haft_script_host::Level::Info, "loaded again");
+            self.host.log.log(&name, Level::Info, "loaded again");
         }
         self.publish();
     }
 
     fn problem(&self, path: &std::path::Path, name: &str, failure: &Failure) {
         let text = failure.to_string();
-        self.host.log.log(
-            name,
-            haft_script_host::Level::Error,
-            &format!("not loaded: {text}"),
-        );
+        self.host
+            .log
+            .log(name, Level::Error, &format!("not loaded: {text}"));
         let error = Error::new(ErrorKind::InvalidInput, text)
             .operation("load a Lua extension")
             .context("extension", name)
@@ -496,7 +492,7 @@ impl Actor {
                     Ok(event) => MultiValue::from_iter([event]),
                     Err(words) => {
                         let words = format!("the event {name} can't be passed on: {words}");
-                        script.say(haft_script_host::Level::Error, &words);
+                        script.say(Level::Error, &words);
                         break;
                     }
                 };

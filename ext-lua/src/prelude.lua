@@ -66,7 +66,7 @@ local function pass(co, what)
       what = AWAIT
     elseif r[1] and r.n == 2 and r[2] == PREEMPT then
       what = PREEMPT
-    elseif r[1] and r.n == 1 and host.hook_yielded() then
+    elseif r[1] and r.n == 1 and host.hook_yielded(co) then
       what = PREEMPT
     else
       guard[1] = nil
@@ -81,7 +81,7 @@ local function after(co, ok, ...)
     if n == 1 then
       local first = ...
       if first == AWAIT or first == PREEMPT then return pass(co, first) end
-    elseif n == 0 and host.hook_yielded() then
+    elseif n == 0 and host.hook_yielded(co) then
       return pass(co, PREEMPT)
     end
   end

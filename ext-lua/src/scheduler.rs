@@ -52,7 +52,6 @@ pub(crate) struct Scheduler {
     next_id: Cell<u64>,
     slice_began: Cell<Instant>,
     quanta: Cell<u32>,
-    hook_yielded: Cell<bool>,
     closing: Cell<Option<Instant>>,
     /// A panic of the host that the running task may have caught.
     panic: RefCell<Option<String>>,
@@ -85,7 +84,6 @@ impl Scheduler {
             next_id: Cell::new(1),
             slice_began: Cell::new(Instant::now()),
             quanta: Cell::new(0),
-            hook_yielded: Cell::new(false),
             closing: Cell::new(None),
             panic: RefCell::default(),
             wake: Notify::new(),
@@ -119,6 +117,7 @@ impl Scheduler {
             running: RefCell::default(),
             early: RefCell::default(),
             exposed: Cell::new(false),
+            hook_yields: RefCell::default(),
             doom: RefCell::default(),
             on_end: new.on_end,
         });
@@ -259,9 +258,10 @@ impl Scheduler {
         }
     }
 
-    /// Whether the last yield was the hook's; asking forgets it.
-    pub(crate) fn take_hook_yielded(&self) -> bool {
-        self.hook_yielded.take()
+    /// Whether this coroutine's yield was the hook's; asking forgets it.
+    pub(crate) fn take_hook_yield(&self, coroutine: &Thread) -> bool {
+        self.current()
+            .is_some_and(|task| task.take_hook_yield(coroutine))
     }
 
     /// A script resumes a coroutine that the scheduler owns.
@@ -311,7 +311,6 @@ impl Scheduler {
         *self.current.borrow_mut() = Some(Rc::clone(task));
         self.slice_began.set(now);
         self.quanta.set(0);
-        self.hook_yielded.set(false);
         self.pulse.enter(now);
         let resumed = self.limited(lua, &task.script, || match wake {
             Wake::Start(function, given) => {
@@ -384,7 +383,7 @@ impl Scheduler {
 
     fn suspended(&self, task: &Rc<Task>, first: &Value) {
         let marked = |mark: LightUserData| matches!(first, Value::LightUserData(m) if *m == mark);
-        if self.hook_yielded.take() || marked(preempt_mark()) {
+        if task.take_hook_yield(&task.thread) || marked(preempt_mark()) {
             self.push(Rc::clone(task), Wake::Continue);
         } else if marked(await_mark()) {
             let early = task.early.borrow_mut().take();

@@ -65,7 +65,8 @@ pub(crate) fn new(
         | StdLib::UTF8
         | StdLib::MATH;
     let lua = native::state(libraries)?;
-    lua.gc_set_mode(GcMode::Generational(GcGenParams::default()));
+    // Nothing is to be found while it is being made.
+    lua.gc_stop();
     // Before anything else: a coroutine has the hook of the one that made it.
     lua.set_global_hook(
         HookTriggers::new().every_nth_instruction(QUANTUM),
@@ -112,8 +113,10 @@ pub(crate) fn new(
             awaiting: prelude.get("awaiting")?,
         },
     });
-    // What was needed to make it isn't any more.
-    lua.gc_collect()?;
+    // What was needed to make it isn't any more: to enter this mode is to collect
+    // all garbage.
+    lua.gc_set_mode(GcMode::Generational(GcGenParams::default()));
+    lua.gc_restart();
     Ok((lua, host))
 }
 
@@ -139,8 +142,9 @@ fn scheduler(lua: &Lua) -> Option<Rc<Scheduler>> {
 fn offer(lua: &Lua, to: &Table) -> mlua::Result<()> {
     to.set("await", await_mark())?;
     to.set("preempt", preempt_mark())?;
-    let hook_yielded =
-        lua.create_function(|lua, ()| Ok(scheduler(lua).is_some_and(|s| s.take_hook_yielded())))?;
+    let hook_yielded = lua.create_function(|lua, coroutine: Thread| {
+        Ok(scheduler(lua).is_some_and(|s| s.take_hook_yield(&coroutine)))
+    })?;
     to.set("hook_yielded", hook_yielded)?;
     let doomed =
         lua.create_function(|lua, ()| Ok(scheduler(lua).is_some_and(|s| s.doom_text().is_some())))?;

@@ -120,6 +120,25 @@ async fn coroutines_made_while_loading_are_under_the_limits() {
 }
 
 #[tokio::test]
+async fn a_coroutine_whose_slice_is_over_is_not_seen_to_yield() {
+    // Thousands of slices, so that those of whoever resumed it end meanwhile, too,
+    // and in every place where they can.
+    let spin = "local co = coroutine.create(function() while true do end end)\n\
+                coroutine.resume(co) error('it yielded')";
+    let nested = "local inner = coroutine.wrap(function() while true do end end)\n\
+                  local outer = coroutine.wrap(function() inner() end)\n\
+                  outer() error('it yielded')";
+    let (_world, host) = script(&(tool("spin", spin) + &tool("nested", nested)));
+    let batch = calls(
+        &[("spin", "{}"), ("nested", "{}")],
+        Some(Duration::from_secs(3)),
+    );
+    for outcome in run(&host, batch).await {
+        assert!(outcome.text.contains("its time was over"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_stuck_script_leaves_its_callers_timers_alone() {
     let text = tool("stuck", "table.move({}, 1, 1 << 60, 2)") + &tool("spin", "while true do end");
     let (_world, host) = script(&text);

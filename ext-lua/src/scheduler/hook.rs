@@ -56,8 +56,9 @@ impl Scheduler {
         if !doomed && !over {
             return Ok(mlua::VmState::Continue);
         }
-        if is_yieldable(&lua.current_thread()) {
-            self.hook_yielded.set(true);
+        let running = lua.current_thread();
+        if is_yieldable(&running) {
+            task.hook_yields(&running);
             return Ok(mlua::VmState::Yield);
         }
         if doomed {

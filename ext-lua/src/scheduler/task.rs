@@ -82,11 +82,31 @@ pub(crate) struct Task {
     pub(super) early: RefCell<Option<Answer>>,
     /// Whether its script has a reference to its coroutine.
     pub(super) exposed: Cell<bool>,
+    /// The coroutines that the hook made to yield, and whose resumers haven't
+    /// seen it yet: before one does, its own slice may be over, too.
+    pub(super) hook_yields: RefCell<Vec<*const c_void>>,
     pub(super) doom: RefCell<Option<Failure>>,
     pub(super) on_end: OnEnd,
 }
 
 impl Task {
+    /// Takes note that the hook makes a coroutine yield.
+    pub(super) fn hook_yields(&self, coroutine: &Thread) {
+        let coroutine = coroutine.to_pointer();
+        let mut all = self.hook_yields.borrow_mut();
+        if !all.contains(&coroutine) {
+            all.push(coroutine);
+        }
+    }
+
+    /// Whether a coroutine's yield was the hook's; asking forgets it.
+    pub(super) fn take_hook_yield(&self, coroutine: &Thread) -> bool {
+        let coroutine = coroutine.to_pointer();
+        let mut all = self.hook_yields.borrow_mut();
+        let at = all.iter().position(|noted| *noted == coroutine);
+        at.map(|at| all.swap_remove(at)).is_some()
+    }
+
     pub(crate) fn is_doomed(&self) -> bool {
         self.doom.borrow().is_some()
     }

@@ -82,11 +82,6 @@ impl Catalogue {
         self
     }
 
-    /// Whether it is the provider's own API.
-    pub fn is_hosted(&self) -> bool {
-        self.hosted
-    }
-
     /// Whether requests can be answered: the provider's own API is ready once
     /// there is a key; any other server is asked whether it is there.
     pub async fn readiness(&self, transport: &Transport) -> Readiness {

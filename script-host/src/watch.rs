@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_come_together_are_told_once() {
+    fn a_script_that_changes_is_told_of_until_the_watch_ends() {
         let (_folder, root) = world();
         let (send, told) = mpsc::channel();
         let watch = Watch::start(watched(&root), "watch-test", move |script| {

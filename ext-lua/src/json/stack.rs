@@ -40,9 +40,10 @@ pub(super) struct NoRoom;
 /// while one is borrowed nothing else does, since a state has one thread.
 pub(super) struct Stack {
     state: *mut ffi::lua_State,
-    /// How many tables are being visited.
+    /// How many tables are being visited: each has its key below what is on top.
     visited: usize,
-    /// For how many there is room.
+    /// For how many there is room: so many times `PLACES` were free when fewer
+    /// were visited, and those since then take two each.
     room: usize,
 }
 

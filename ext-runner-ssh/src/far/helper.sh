@@ -425,9 +425,10 @@ watch() {
   old=$1 kick=$2
   shift 2
   cd -- "$HOMEDIR" || die 1 "$HOMEDIR"
-  # Their supervisors see by this that somebody is there.
+  # Their supervisors see by this that somebody is there. In a shell of its own,
+  # which alone ends where one was released meanwhile.
   for id; do
-    if [ -d "$id" ] && [ ! -e "$id/seen" ]; then : >"$id/seen"; fi
+    [ -e "$id/seen" ] || (umask 077; : >"$id/seen") 2>/dev/null
   done
   nap=10 waited=0
   while :; do

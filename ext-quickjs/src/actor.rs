@@ -300,10 +300,12 @@ impl Actor {
             operation,
             outcome,
             last,
+            room,
         } = completion;
         let Some(owner) = self.native.heard(operation, last) else {
             return Ok(());
         };
+        drop(room);
         let deadline = self.deadline_of(owner);
         self.turn(owner, deadline, move |ctx, core| {
             core.settle(ctx, operation, outcome, last)

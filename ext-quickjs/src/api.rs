@@ -23,7 +23,7 @@ pub(crate) use self::compiled::evaluate;
 use crate::native::{Native, throw};
 use crate::rpc;
 use crate::thrown;
-use crate::types::GLOBALS;
+use crate::types;
 use crate::worker::{Answer, Raised};
 use haft_script_host::Level;
 
@@ -67,6 +67,21 @@ const PIECES: &[Piece] = &[
         equip: equip_http,
     },
     Piece {
+        name: "streams",
+        source: include_str!("js/streams.js"),
+        equip: |_, _, _| Ok(()),
+    },
+    Piece {
+        name: "blob",
+        source: include_str!("js/blob.js"),
+        equip: |_, _, _| Ok(()),
+    },
+    Piece {
+        name: "websocket",
+        source: include_str!("js/websocket.js"),
+        equip: equip_sockets,
+    },
+    Piece {
         name: "storage",
         source: include_str!("js/storage.js"),
         equip: |ctx, table, native| {
@@ -92,15 +107,23 @@ const PIECES: &[Piece] = &[
 ];
 
 #[cfg(feature = "http")]
-use http::equip as equip_http;
+use http::{equip as equip_http, equip_sockets};
 
 #[cfg(not(feature = "http"))]
 fn equip_http<'js>(ctx: &Ctx<'js>, table: &Object<'js>, _: &Rc<Native>) -> rquickjs::Result<()> {
-    let fetch = |ctx: Ctx<'js>| -> rquickjs::Result<f64> {
-        let words = "this program was built without HTTP (feature `http`)";
-        Err(throw(&ctx, &Raised::new("NotSupportedError", words)))
-    };
-    table.set("fetch", Function::new(ctx.clone(), fetch)?)
+    table.set("bodyPlace", Function::new(ctx.clone(), without_http)?)?;
+    table.set("fetch", Function::new(ctx.clone(), without_http)?)
+}
+
+#[cfg(not(feature = "http"))]
+fn equip_sockets<'js>(ctx: &Ctx<'js>, table: &Object<'js>, _: &Rc<Native>) -> rquickjs::Result<()> {
+    table.set("socketOpen", Function::new(ctx.clone(), without_http)?)
+}
+
+#[cfg(not(feature = "http"))]
+fn without_http(ctx: Ctx<'_>) -> rquickjs::Result<f64> {
+    let words = "this program was built without HTTP (feature `http`)";
+    Err(throw(&ctx, &Raised::new("NotSupportedError", words)))
 }
 
 /// What throws in JavaScript if it fails.
@@ -214,7 +237,7 @@ pub(crate) fn core<'js>(ctx: &Ctx<'js>, native: &Rc<Native>) -> rquickjs::Result
     table.set("hooks", Function::new(ctx.clone(), hooks)?)?;
 
     let globals = || -> Vec<Vec<&'static str>> {
-        let lazy = GLOBALS.iter().filter(|global| !global.piece.is_empty());
+        let lazy = types::globals().filter(|global| !global.piece.is_empty());
         lazy.map(|global| vec![global.name, global.piece]).collect()
     };
     table.set("globals", Function::new(ctx.clone(), globals)?)?;

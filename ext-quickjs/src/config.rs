@@ -59,6 +59,9 @@ pub struct Limits {
     pub result_bytes: usize,
     /// Most timers and operations that are pending at once. Default: 100,000.
     pub pending: usize,
+    /// Most connections for requests, and most for WebSockets, that are open at
+    /// once; more of them wait. Default: 128.
+    pub connections: usize,
     /// How long after its deadline code may go on before its runtime is given
     /// up, in milliseconds. Default: 250.
     pub wedge_ms: u64,
@@ -78,6 +81,7 @@ impl Default for Limits {
             callback_ms: 5_000,
             result_bytes: 16 * 1024 * 1024,
             pending: 100_000,
+            connections: 128,
             wedge_ms: 250,
             given_up: 8,
         }

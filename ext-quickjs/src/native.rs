@@ -262,6 +262,7 @@ impl Native {
                 operation: number,
                 outcome,
                 last: true,
+                room: None,
             };
             // A thread that has ended needs no answer.
             say.send(Message::Operation(completion)).ok();

@@ -35,6 +35,8 @@ pub(crate) struct Completion {
     pub(crate) outcome: std::result::Result<Settled, Raised>,
     /// Whether it has ended.
     pub(crate) last: bool,
+    /// Room in a queue, given back when this was taken.
+    pub(crate) room: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 /// A value that goes into JavaScript.

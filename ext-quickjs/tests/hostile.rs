@@ -285,5 +285,6 @@ async fn nothing_of_the_system_can_be_reached() {
         &[("bad__t", "{}")],
     )
     .await;
-    assert!(outcomes[0].is_error, "{outcomes:?}");
+    let denied = outcomes[0].text.contains("lacks the grant `network`");
+    assert!(outcomes[0].is_error && denied, "{outcomes:?}");
 }

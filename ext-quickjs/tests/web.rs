@@ -15,7 +15,9 @@ async fn what_passes_is_what_is_listed() {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let mut passes = Vec::new();
     let mut failures = Vec::new();
-    for file in ["encoding", "events", "fetch", "tasks", "url"] {
+    for file in [
+        "blob", "encoding", "events", "fetch", "streams", "tasks", "url",
+    ] {
         let source = format!(
             "{}\nconst tools = [{{ name: 'run', async execute() {{\n{}\nawait Promise.all(pending); return results; }} }}];",
             read("harness.js"),

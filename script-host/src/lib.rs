@@ -4,6 +4,8 @@
 
 mod authored_tests;
 mod grant;
+#[cfg(feature = "http")]
+pub mod http;
 mod log;
 mod patience;
 #[cfg(feature = "watch")]

@@ -1,7 +1,14 @@
 //! Skills as an author and a user have them: folders, and the real binary.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::{SinkExt as _, StreamExt as _};
 use haft_tests::{Running, World, call, text};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, crypto};
 
 /// A skill's folder in the workspace.
 fn skill(world: &World, id: &str, grants: &Value, script: &str) {
@@ -128,4 +135,75 @@ export default {
     assert!(done.stderr.contains(words), "{}", done.stderr);
     let outcomes = world.outcomes();
     assert!(outcomes[0].contains("one  two"), "{outcomes:?}");
+}
+
+/// A server of WebSockets over TLS that says everything back, on a thread of its
+/// own; its port. Its certificate is for `localhost`, by the authority `ca.pem`
+/// in the folder.
+fn secure_echo(folder: &Path) -> u16 {
+    let certificate = CertificateDer::from_pem_file(folder.join("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                // Fails where the client doesn't accept the certificate.
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    continue;
+                };
+                let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+                while let Some(Ok(frame)) = socket.next().await {
+                    if frame.is_text() {
+                        socket.send(frame).await.unwrap();
+                    }
+                }
+            }
+        });
+    });
+    port
+}
+
+#[test]
+fn a_secure_websocket_trusts_what_the_system_trusts() {
+    let certificates =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../ext-engine-openai/tests/wire/tls");
+    let port = secure_echo(&certificates);
+    let world = World::new();
+    let script = r#"
+export default {
+  tools: [{ name: "echo", async execute({ url }) {
+    const socket = new WebSocket(url);
+    return new Promise((done) => {
+      socket.onopen = () => socket.send("said over TLS");
+      socket.onmessage = (event) => { socket.close(); done(event.data); };
+      socket.onerror = (event) => done(event.message);
+    });
+  } }],
+};
+"#;
+    skill(&world, "wire", &json!({"network": ["localhost"]}), script);
+    for (trusts, expected) in [(true, "said over TLS"), (false, "TLS: ")] {
+        let arguments = json!({"url": format!("wss://localhost:{port}/")}).to_string();
+        let mut command = world.haft(["tools", "call", "--ext", "wire", "wire__echo", &arguments]);
+        if trusts {
+            command.env("SSL_CERT_FILE", certificates.join("ca.pem"));
+        }
+        let done = Running::start(command).finish();
+        let shown = done.stdout + &done.stderr;
+        assert!(shown.contains(expected), "trusts: {trusts}: {shown}");
+    }
 }

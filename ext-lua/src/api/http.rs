@@ -2,18 +2,17 @@
 
 use std::cell::OnceCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
+use haft_script_host::http::{self, Client, Method, Redirects, Request, Url};
 use mlua::{Lua, Table, Value};
-use reqwest::{Client, Method, Url};
 
 use super::option;
 use crate::script::Script;
 use crate::state::Host;
 
-const CONNECT: Duration = Duration::from_secs(30);
-const REDIRECTS: usize = 10;
+/// How many idle connections to a host a state keeps.
+const IDLE: usize = 8;
 
 pub(super) fn add(
     lua: &Lua,
@@ -40,16 +39,16 @@ pub(super) fn add(
                     _ => (None, None),
                 };
                 let url = url.ok_or("a request has a url")?;
-                let request = Request::read(&url, given.as_ref(), default)?;
+                let (request, timeout) = read(&url, given.as_ref(), default)?;
                 let client = match shared.get() {
                     Some(client) => client.clone(),
                     None => {
-                        let made = client_of_system()?;
+                        let made = Client::new(IDLE).map_err(|e| e.to_string())?;
                         shared.get_or_init(|| made).clone()
                     }
                 };
                 let of = Rc::clone(&of);
-                Ok(async move { send(&client, &of, request, most).await })
+                Ok(async move { send(&client, &of, request, timeout, most).await })
             },
         )
     };
@@ -59,89 +58,68 @@ pub(super) fn add(
     haft.raw_set("http", table)
 }
 
-struct Request {
-    method: Method,
-    url: Url,
-    headers: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
-    timeout: Option<Duration>,
-}
-
-impl Request {
-    fn read(url: &str, given: Option<&Table>, default: &str) -> Result<Self, String> {
-        let url = Url::parse(url).map_err(|e| format!("{url}: {e}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("{url}: only http and https"));
-        }
-        let mut request = Self {
-            method: match default {
-                "REQUEST" => Method::GET,
-                name => Method::from_bytes(name.as_bytes()).unwrap_or(Method::GET),
-            },
-            url,
-            headers: Vec::new(),
-            body: None,
-            timeout: None,
-        };
-        let Some(given) = given else {
-            return Ok(request);
-        };
-        if let Some(method) = option::<String>(given, "method")? {
-            request.method = Method::from_bytes(method.to_uppercase().as_bytes())
-                .map_err(|_| format!("`{method}` is no method"))?;
-        }
-        if let Some(headers) = option::<Table>(given, "headers")? {
-            for pair in headers.pairs::<String, String>() {
-                request
-                    .headers
-                    .push(pair.map_err(|e| format!("field `headers`: {e}"))?);
-            }
-            request.headers.sort();
-        }
-        request.body =
-            option::<mlua::LuaString>(given, "body")?.map(|body| body.as_bytes().to_vec());
-        request.timeout = option::<f64>(given, "timeout_ms")?
-            .map(super::values::milliseconds)
-            .transpose()?;
-        Ok(request)
+/// The request that a table describes, and how long it may take.
+fn read(
+    url: &str,
+    given: Option<&Table>,
+    default: &str,
+) -> Result<(Request, Option<Duration>), String> {
+    let url = Url::parse(url).map_err(|e| format!("{url}: {e}"))?;
+    let mut request = Request {
+        method: match default {
+            "REQUEST" => Method::GET,
+            name => Method::from_bytes(name.as_bytes()).unwrap_or(Method::GET),
+        },
+        url,
+        headers: Vec::new(),
+        body: None,
+        redirects: Redirects::Follow,
+    };
+    let Some(given) = given else {
+        return Ok((request, None));
+    };
+    if let Some(method) = option::<String>(given, "method")? {
+        request.method = Method::from_bytes(method.to_uppercase().as_bytes())
+            .map_err(|_| format!("`{method}` is no method"))?;
     }
-}
-
-/// A client with the system's certificates. Redirects are followed by hand, so
-/// that each host is asked for.
-fn client_of_system() -> Result<Client, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = rustls_platform_verifier::Verifier::new(Arc::clone(&provider))
-        .map_err(|e| format!("the system's certificates can't be used: {e}"))?;
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| format!("TLS can't be set up: {e}"))?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Client::builder()
-        .tls_backend_preconfigured(tls)
-        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .build()
-        .map_err(|e| format!("no HTTP client: {e}"))
+    if let Some(headers) = option::<Table>(given, "headers")? {
+        for pair in headers.pairs::<String, String>() {
+            request
+                .headers
+                .push(pair.map_err(|e| format!("field `headers`: {e}"))?);
+        }
+        request.headers.sort();
+    }
+    request.body = option::<mlua::LuaString>(given, "body")?.map(|body| body.as_bytes().to_vec());
+    let timeout = option::<f64>(given, "timeout_ms")?
+        .map(super::values::milliseconds)
+        .transpose()?;
+    Ok((request, timeout))
 }
 
 async fn send(
     client: &Client,
     script: &Script,
     request: Request,
+    timeout: Option<Duration>,
     most: usize,
 ) -> crate::scheduler::Answer {
-    let run = follow(client, script, &request, most);
-    let (status, headers, body, url) = match request.timeout {
+    let asked = request.url.clone();
+    let run = async {
+        let allows = |host: &str| script.grants.check_network(script.name(), host);
+        let mut answer = client.send(request, allows).await?;
+        let (status, url) = (answer.status.as_u16(), answer.url.to_string());
+        let headers = std::mem::take(&mut answer.headers);
+        let body = answer.whole(most).await?;
+        Ok::<_, http::Error>((status, headers, body, url))
+    };
+    let answered = match timeout {
         Some(timeout) => tokio::time::timeout(timeout, run)
             .await
-            .map_err(|_| format!("{}: no answer within {timeout:?}", request.url))?,
+            .map_err(|_| format!("{asked}: no answer within {timeout:?}"))?,
         None => run.await,
-    }?;
+    };
+    let (status, headers, body, url) = answered.map_err(|e| e.to_string())?;
     Ok(Box::new(move |lua| {
         let table = lua.create_table()?;
         table.raw_set("status", status)?;
@@ -157,78 +135,4 @@ async fn send(
         table.raw_set("body", lua.create_string(body)?)?;
         Ok([Value::Table(table)].into_iter().collect())
     }))
-}
-
-type Response = (u16, Vec<(String, String)>, Vec<u8>, String);
-
-async fn follow(
-    client: &Client,
-    script: &Script,
-    request: &Request,
-    most: usize,
-) -> Result<Response, String> {
-    let (mut url, mut method) = (request.url.clone(), request.method.clone());
-    let (mut body, mut headers) = (request.body.clone(), request.headers.clone());
-    for _ in 0..=REDIRECTS {
-        let host = url.host_str().unwrap_or_default();
-        script.grants.check_network(script.name(), host)?;
-        let mut builder = client.request(method.clone(), url.clone());
-        for (name, value) in &headers {
-            builder = builder.header(name, value);
-        }
-        if let Some(body) = &body {
-            builder = builder.body(body.clone());
-        }
-        let mut response = builder.send().await.map_err(|e| chain(&e))?;
-        let status = response.status();
-        let next = response
-            .headers()
-            .get(reqwest::header::LOCATION)
-            .and_then(|to| to.to_str().ok())
-            .and_then(|to| url.join(to).ok())
-            .filter(|to| status.is_redirection() && matches!(to.scheme(), "http" | "https"));
-        if let Some(next) = next {
-            if !matches!(status.as_u16(), 307 | 308) && method != Method::HEAD {
-                method = Method::GET;
-                body = None;
-            }
-            if next.origin() != url.origin() {
-                // Secrets are meant for the host they were given for.
-                headers.retain(|(name, _)| {
-                    !["authorization", "cookie", "proxy-authorization"]
-                        .contains(&name.to_lowercase().as_str())
-                });
-            }
-            url = next;
-            continue;
-        }
-        let headers = response
-            .headers()
-            .iter()
-            .map(|(name, value)| {
-                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-                (name.as_str().to_owned(), value)
-            })
-            .collect();
-        let mut whole = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|e| chain(&e))? {
-            if whole.len() + piece.len() > most {
-                return Err(format!("{url}: the answer is larger than {most} bytes"));
-            }
-            whole.extend_from_slice(&piece);
-        }
-        return Ok((status.as_u16(), headers, whole, url.to_string()));
-    }
-    Err(format!("{}: more than {REDIRECTS} redirects", request.url))
-}
-
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

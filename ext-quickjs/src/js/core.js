@@ -54,9 +54,11 @@
     if (controller !== undefined) controller.abort(error);
     for (const operation of operations) {
       const functions = waiting.get(operation);
+      const listener = listening.get(operation);
       waiting.delete(operation);
       listening.delete(operation);
       if (functions !== undefined) functions[1](error);
+      if (listener !== undefined) listener(error);
     }
   }
 
@@ -262,14 +264,21 @@
   });
 
   // Everything else is made when it is first touched.
-  const host = { promise, cancellable, listening, errorOf, native };
-  for (const [name, piece] of native.globals()) {
+  const pieces = new Map(); // piece -> what it made
+  function piece(name) {
+    let made = pieces.get(name);
+    if (made === undefined) pieces.set(name, made = native.piece(name)(host));
+    return made;
+  }
+
+  const host = { promise, cancellable, listening, native, piece };
+  for (const [name, from] of native.globals()) {
     Object.defineProperty(global, name, {
       configurable: true,
       enumerable: false,
       get() {
-        const made = native.piece(piece)(host);
-        for (const each of Object.keys(made)) define(each, made[each]);
+        const made = piece(from);
+        define(name, made[name]);
         return made[name];
       },
       set(value) { define(name, value); },

@@ -37,6 +37,15 @@
     constructor(type, init = {}) { super(type, init); this.message = init?.message ?? ""; this.error = init?.error; }
   }
 
+  class CloseEvent extends Event {
+    constructor(type, init = {}) {
+      super(type, init);
+      this.wasClean = Boolean(init?.wasClean);
+      this.code = Number(init?.code ?? 0);
+      this.reason = String(init?.reason ?? "");
+    }
+  }
+
   class EventTarget {
     #listeners = new Map();
     addEventListener(type, callback, options) {
@@ -145,5 +154,5 @@
     abort(reason) { this.#signal[INSIDE](reason); }
   }
 
-  return { Event, CustomEvent, MessageEvent, ErrorEvent, EventTarget, AbortSignal, AbortController };
+  return { Event, CustomEvent, MessageEvent, ErrorEvent, CloseEvent, EventTarget, AbortSignal, AbortController, handler };
 })

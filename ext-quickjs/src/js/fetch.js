@@ -1,5 +1,5 @@
-// fetch and what belongs to it. Bodies are whole, never streams.
-(function ({ native, cancellable }) {
+// fetch and what belongs to it.
+(function ({ native, cancellable, piece }) {
   const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
   function name(value) {
@@ -53,35 +53,144 @@
     get [Symbol.toStringTag]() { return "Headers"; }
   }
 
-  // A body's bytes and the type it has by itself.
+  // Tells the host when nobody can read an answer any more.
+  const forgotten = new FinalizationRegistry((number) => native.bodyDrop(number));
+
+  // What a body is made of, and the type it has by itself.
   function extract(body) {
     if (body === undefined || body === null) return [null, null];
     if (body instanceof URLSearchParams) {
-      return [new TextEncoder().encode(body.toString()), "application/x-www-form-urlencoded;charset=UTF-8"];
+      return [{ bytes: new TextEncoder().encode(body.toString()) }, "application/x-www-form-urlencoded;charset=UTF-8"];
     }
     if (ArrayBuffer.isView(body)) {
-      return [new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice(), null];
+      return [{ bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice() }, null];
     }
-    if (body instanceof ArrayBuffer) return [new Uint8Array(body.slice(0)), null];
-    return [new TextEncoder().encode(String(body)), "text/plain;charset=UTF-8"];
+    if (body instanceof ArrayBuffer) return [{ bytes: new Uint8Array(body.slice(0)) }, null];
+    if (typeof body === "object") {
+      const { Blob, FormData, bytesOf, multipart } = piece("blob");
+      if (body instanceof Blob) return [{ bytes: bytesOf(body) }, body.type || null];
+      if (body instanceof FormData) {
+        const [bytes, type] = multipart(body);
+        return [{ bytes }, type];
+      }
+      const { ReadableStream, isDisturbed } = piece("streams");
+      if (body instanceof ReadableStream) {
+        if (body.locked || isDisturbed(body)) throw new TypeError("the stream is being read already");
+        return [{ stream: body }, null];
+      }
+    }
+    return [{ bytes: new TextEncoder().encode(String(body)) }, "text/plain;charset=UTF-8"];
   }
 
+  // The pieces of an answer as they come.
+  function streamOf(remote, signal) {
+    const { ReadableStream } = piece("streams");
+    const stop = () => native.bodyDrop(remote.number);
+    return new ReadableStream({
+      type: "bytes",
+      async pull(controller) {
+        try {
+          signal?.throwIfAborted();
+          const got = await cancellable(native.bodyPiece(remote.number), signal);
+          if (got !== null) { controller.enqueue(got[1]); return; }
+        } catch (error) {
+          stop();
+          throw error;
+        }
+        stop();
+        controller.close();
+      },
+      cancel: stop,
+    });
+  }
+
+  function bytesStream(bytes) {
+    const { ReadableStream } = piece("streams");
+    return new ReadableStream({
+      type: "bytes",
+      start(controller) {
+        if (bytes.length > 0) controller.enqueue(bytes);
+        controller.close();
+      },
+    });
+  }
+
+  async function gathered(stream) {
+    const pieces = [];
+    let length = 0;
+    for await (const chunk of stream) {
+      if (!(chunk instanceof Uint8Array)) throw new TypeError("a body's stream brings Uint8Arrays");
+      pieces.push(chunk);
+      length += chunk.length;
+    }
+    const whole = new Uint8Array(length);
+    let at = 0;
+    for (const chunk of pieces) { whole.set(chunk, at); at += chunk.length; }
+    return whole;
+  }
+
+  // A body is nothing, or one of: bytes; an answer that the host reads; a
+  // stream.
   class Body {
-    #bytes; #used = false;
-    constructor(bytes) { this.#bytes = bytes; }
-    get bodyUsed() { return this.#used; }
-    _peek() {
-      if (this.#used) throw new TypeError("the body was read already");
-      return this.#bytes;
+    #of; #used = false;
+    constructor(of) { this.#of = of; }
+    get _isEmpty() { return this.#of === null; }
+    get bodyUsed() {
+      const stream = this.#of?.stream;
+      return this.#used || (stream !== undefined && piece("streams").isDisturbed(stream));
+    }
+    get body() {
+      const of = this.#of;
+      if (of === null) return null;
+      if (of.stream === undefined) {
+        of.stream = of.remote ? streamOf(of.remote, of.signal) : bytesStream(of.bytes);
+        // Whoever had the body before has a stream that was read.
+        if (this.#used) of.stream.cancel();
+        of.bytes = of.remote = undefined;
+      }
+      return of.stream;
+    }
+    // Takes what is there, to be read elsewhere.
+    _take() {
+      const of = this.#of;
+      if (this.bodyUsed || of?.stream?.locked) throw new TypeError("the body was read already");
+      if (of !== null) this.#used = true;
+      return of;
+    }
+    // Two bodies of one.
+    _fork() {
+      const of = this.#of;
+      if (this.bodyUsed || of?.stream?.locked) throw new TypeError("the body was read already");
+      if (of === null) return null;
+      if (of.bytes !== undefined) return { bytes: of.bytes.slice() };
+      const [mine, other] = this.body.tee();
+      of.stream = mine;
+      return { stream: other };
     }
     async bytes() {
-      const bytes = this._peek();
-      if (bytes !== null) this.#used = true;
-      return bytes ?? new Uint8Array();
+      const of = this._take();
+      if (of === null) return new Uint8Array();
+      if (of.stream !== undefined) return gathered(of.stream);
+      if (of.remote === undefined) return of.bytes;
+      const { remote, signal } = of;
+      signal?.throwIfAborted();
+      try {
+        return (await cancellable(native.bodyWhole(remote.number), signal))[1];
+      } finally {
+        native.bodyDrop(remote.number);
+      }
     }
     async arrayBuffer() { return (await this.bytes()).slice().buffer; }
     async text() { return new TextDecoder().decode(await this.bytes()); }
     async json() { return JSON.parse(await this.text()); }
+    async blob() {
+      const { Blob } = piece("blob");
+      return new Blob([await this.bytes()], { type: this.headers.get("content-type") ?? "" });
+    }
+    async formData() {
+      const type = this.headers.get("content-type") ?? "";
+      return piece("blob").parsed(await this.bytes(), type);
+    }
   }
 
   const METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"];
@@ -104,8 +213,8 @@
       if (given !== null && (method === "GET" || method === "HEAD")) {
         throw new TypeError("a " + method + " request has no body");
       }
-      const [bytes, type] = given === null && from ? [from._peek(), null] : extract(given);
-      super(bytes);
+      const [of, type] = given === null && from ? [from._take(), null] : extract(given);
+      super(of);
       this.method = method;
       this.url = url;
       this.headers = new Headers(init.headers ?? from?.headers);
@@ -116,8 +225,17 @@
       }
       this.signal = init.signal ?? from?.signal ?? new AbortController().signal;
     }
-    clone() { return new Request(this); }
+    clone() {
+      const body = this._fork();
+      const { url, method, headers, redirect, signal } = this;
+      return new Request(url, { method, headers, redirect, signal, body: body && (body.stream ?? body.bytes) });
+    }
     get [Symbol.toStringTag]() { return "Request"; }
+  }
+
+  // What a response is made of, told from what scripts may give.
+  class Inside {
+    constructor(of) { this.of = of; }
   }
 
   const NO_BODY = [101, 103, 204, 205, 304];
@@ -126,9 +244,9 @@
     constructor(body, init = {}) {
       const status = init.status === undefined ? 200 : Number(init.status);
       if (!(status >= 200 && status <= 599)) throw new RangeError("a response's status is 200 to 599");
-      const [bytes, type] = extract(body);
-      if (bytes !== null && NO_BODY.includes(status)) throw new TypeError("a response of status " + status + " has no body");
-      super(bytes);
+      const [of, type] = body instanceof Inside ? [body.of, null] : extract(body);
+      if (of !== null && NO_BODY.includes(status)) throw new TypeError("a response of status " + status + " has no body");
+      super(of);
       this.status = status;
       this.statusText = String(init.statusText ?? "");
       this.headers = new Headers(init.headers);
@@ -138,10 +256,7 @@
       this.type = "default";
     }
     get ok() { return this.status >= 200 && this.status <= 299; }
-    clone() {
-      const bytes = this._peek();
-      return from(this, bytes === null ? null : bytes.slice());
-    }
+    clone() { return from(this, this._fork()); }
     static json(data, init = {}) {
       const text = JSON.stringify(data);
       if (text === undefined) throw new TypeError("JSON can't say it");
@@ -157,8 +272,8 @@
     get [Symbol.toStringTag]() { return "Response"; }
   }
 
-  function from(said, bytes) {
-    const response = new Response(bytes);
+  function from(said, of) {
+    const response = new Response(new Inside(of));
     response.status = said.status;
     response.statusText = said.statusText;
     response.headers = new Headers(said.headers);
@@ -168,30 +283,45 @@
     return response;
   }
 
-  async function send(request, timeout) {
+  // Sends a request; its answer's body is at the number, or comes along.
+  async function send(request, more) {
     const { signal } = request;
     signal.throwIfAborted();
-    const body = request._peek();
-    if (body !== null) await request.bytes();
+    // What is sent goes whole.
+    const body = request._isEmpty ? undefined : await request.bytes();
     const operation = native.fetch(JSON.stringify({
       url: request.url,
       method: request.method,
       headers: [...request.headers],
       redirect: request.redirect,
-      timeout_ms: timeout,
-    }), body ?? undefined);
+      ...more,
+    }), body);
     return cancellable(operation, signal);
   }
 
   async function fetch(input, init) {
-    const [said, bytes] = await send(new Request(input, init));
-    return from(said, bytes);
+    const request = new Request(input, init);
+    const remote = { number: native.bodyPlace() };
+    let said;
+    try {
+      said = await send(request, { body: remote.number });
+    } catch (error) {
+      native.bodyDrop(remote.number);
+      throw error;
+    }
+    if (!said.hasBody) {
+      native.bodyDrop(remote.number);
+      return from(said, null);
+    }
+    // Without a token: the engine would hold on to it.
+    forgotten.register(remote, remote.number);
+    return from(said, { remote, signal: request.signal });
   }
 
   const net = {
     async fetch(url, { method, headers, body, timeout } = {}) {
       const request = new Request(url, { method, headers, body });
-      const [said, bytes] = await send(request, timeout === undefined ? undefined : Math.ceil(Number(timeout)));
+      const [said, bytes] = await send(request, timeout === undefined ? {} : { timeout_ms: Math.ceil(Number(timeout)) });
       return {
         status: said.status,
         statusText: said.statusText,

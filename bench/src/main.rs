@@ -382,6 +382,15 @@ const BENCHMARKS: &[Benchmark] = &[
         set_up: skills::start,
     },
     Benchmark {
+        name: "skill-resident",
+        about: "what one more of 1,000 skills that nobody calls holds in memory, and how long its start took, beside a bare engine",
+        budgets: &[
+            Budget::Memory(250 * 1024),
+            Budget::Wall(Duration::from_millis(1)),
+        ],
+        set_up: memory::skills,
+    },
+    Benchmark {
         name: "skill-hostile",
         about: "the last of seven programs that never end to be ended, its neighbour alive, beside its deadline of 100 ms",
         budgets: &[Budget::Wall(Duration::from_millis(150))],

@@ -12,7 +12,7 @@ use haft_api::{
 use haft_bench::{Pair, Result, Sample};
 use haft_ext_store_jsonl::{DurabilityPolicy, JsonlConfig, JsonlStore};
 
-use crate::agent;
+use crate::{agent, skills};
 
 /// The argument that makes the bench's program one that holds something.
 pub(crate) const ARGUMENT: &str = "hold";
@@ -48,8 +48,16 @@ pub(crate) fn resumed() -> Result<Pair> {
     ))
 }
 
+/// A skill that runs and isn't called, beside a bare engine.
+pub(crate) fn skills() -> Result<Pair> {
+    Ok(Pair::of_samples(
+        || held(&["skills"], skills::RESIDENT),
+        || held(&["engines"], skills::RESIDENT),
+    ))
+}
+
 /// Starts a process that holds so many of something, and asks what each is to
-/// its memory. Its time isn't what is measured.
+/// its memory and, if it tells, how long that took.
 fn held(arguments: &[&str], count: u32) -> Result<Sample> {
     let start = Instant::now();
     let mut command = Command::new(std::env::current_exe()?);
@@ -58,11 +66,14 @@ fn held(arguments: &[&str], count: u32) -> Result<Sample> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{command:?} failed: {said}").into());
     }
-    let bytes: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
+    let told = String::from_utf8(output.stdout)?;
+    let mut told = told.split_whitespace();
+    let bytes: u64 = told.next().ok_or("no figure")?.parse()?;
+    let took = told.next().map(str::parse).transpose()?;
     Ok(Sample {
         operations: count,
         cpu: Duration::ZERO,
-        wall: start.elapsed(),
+        wall: took.map_or_else(|| start.elapsed(), Duration::from_nanos),
         peak_memory: Some(bytes / u64::from(count)),
     })
 }
@@ -96,8 +107,9 @@ fn fill(home: &Path) -> Result<()> {
 /// Holds what the arguments say, and prints how much memory that took.
 pub(crate) fn main() -> ExitCode {
     match hold() {
-        Ok(bytes) => {
-            println!("{bytes}");
+        Ok(Held { bytes, took }) => {
+            let took = took.map(|took| took.as_nanos().to_string());
+            println!("{bytes} {}", took.unwrap_or_default());
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -107,23 +119,35 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn hold() -> Result<u64> {
+fn hold() -> Result<Held> {
     let mut arguments = std::env::args().skip(2);
     let what = arguments.next().ok_or("nothing to hold")?;
     let home = arguments.next();
     let home = || home.as_deref().map(Path::new).ok_or("no home");
-    match &*what {
+    let bytes = match &*what {
         "idle" => idle_threads(),
         "files" => files(),
         "resumed" => last_of_long(home()?),
         "end" => end_of_long(home()?),
-        other => Err(format!("nobody knows how to hold `{other}`").into()),
-    }
+        "skills" => return skills::resident(),
+        "engines" => return skills::engines(),
+        other => return Err(format!("nobody knows how to hold `{other}`").into()),
+    }?;
+    Ok(Held { bytes, took: None })
+}
+
+/// What something holds, and how long it took to get there if that counts.
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    pub(crate) took: Option<Duration>,
 }
 
 /// What one more of something took, once the first of them is there: it brings
 /// what all of them share.
-fn growth<T>(first: Vec<T>, rest: impl FnOnce(&mut Vec<T>) -> Result<()>) -> Result<u64> {
+pub(crate) fn growth<T>(
+    first: Vec<T>,
+    rest: impl FnOnce(&mut Vec<T>) -> Result<()>,
+) -> Result<u64> {
     let mut all = first;
     let before = resident()?;
     rest(&mut all)?;

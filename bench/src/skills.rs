@@ -1,8 +1,9 @@
 //! Skills in JavaScript, beside the bare engine they run on.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::memory::Held;
 use haft_api::{
     BatchCall, BatchOutcomes, CallId, ThreadId, ToolCall, ToolContext, ToolOutput, ToolSource,
     TurnId, raw_json,
@@ -362,6 +363,57 @@ impl Skills {
         let called = self.host.call_tool(skill, tool, arguments, Some(limit));
         Ok(self.tokio.block_on(called)?)
     }
+}
+
+/// How many skills there are that nobody calls.
+pub(crate) const RESIDENT: u32 = 1_000;
+const QUIET: &str = "const tools = [{ name: 't', execute: () => 1 }];";
+
+/// Holds that many skills, of which the first was there before.
+pub(crate) fn resident() -> Result<Held> {
+    let folder = tempfile::tempdir()?;
+    for number in 0..=RESIDENT {
+        let place = folder.path().join(format!("s{number}"));
+        std::fs::create_dir(&place)?;
+        let manifest = format!(r#"{{"id":"s{number}","name":"s","runtime":"quickjs"}}"#);
+        std::fs::write(place.join("manifest.json"), manifest)?;
+        std::fs::write(place.join("index.js"), QUIET)?;
+    }
+    let settings = serde_json::json!({ "folders": [folder.path()], "reload": false });
+    let host = QuickJsHost::new(serde_json::from_value(settings)?)?;
+    let tokio = crate::agent::one_thread()?;
+    host.discover();
+    tokio.block_on(host.start("s0"))?;
+    let mut took = Duration::ZERO;
+    let bytes = crate::memory::growth(vec![()], |_| {
+        let began = Instant::now();
+        for number in 1..=RESIDENT {
+            tokio.block_on(host.start(&format!("s{number}")))?;
+        }
+        took = began.elapsed();
+        Ok(())
+    })?;
+    let took = Some(took);
+    Ok(Held { bytes, took })
+}
+
+/// Holds as many bare engines with that script.
+pub(crate) fn engines() -> Result<Held> {
+    let make = || -> Result<(Runtime, Context)> {
+        let runtime = Runtime::new()?;
+        let context = Context::full(&runtime)?;
+        context.with(|ctx| ctx.eval::<(), _>(QUIET))?;
+        Ok((runtime, context))
+    };
+    let began = Instant::now();
+    let bytes = crate::memory::growth(vec![make()?], |all| {
+        for _ in 0..RESIDENT {
+            all.push(make()?);
+        }
+        Ok(())
+    })?;
+    let took = Some(began.elapsed());
+    Ok(Held { bytes, took })
 }
 
 /// Half a second of fifty skills that nobody calls; the floor is a process

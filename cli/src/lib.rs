@@ -16,9 +16,10 @@
 //! | `lua-native-modules` | lets Lua load C modules, each by a grant; not on by default |
 //! | `quickjs` | the host `quickjs`: skills written in JavaScript |
 //! | `typescript` | skills written in TypeScript, too |
+//! | `keyring` | keeps skills' credentials in the system's keyring |
 //! | `plugins` | lets the command load extensions from shared objects |
 //! | `cli` | the `haft` command |
-//! | `default` | all of the above but `lua-native-modules`, `quickjs`, `store-postgres` and `typescript` |
+//! | `default` | all of the above but `keyring`, `lua-native-modules`, `quickjs`, `store-postgres` and `typescript` |
 //! | `full` | `default`, `quickjs` and `store-postgres` |
 //! | `minimal` | the command, what builds without a C compiler, and `plugins` |
 //!

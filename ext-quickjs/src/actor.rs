@@ -4,14 +4,15 @@
 //! belongs to a call or to none; then all microtasks run. So whatever runs long
 //! is known by the call that was being driven.
 
+mod running;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use rquickjs::{Ctx, Value};
-
+use self::running::answer;
 use crate::core::Core;
 use crate::failure::{Failure, FailureKind};
 use crate::native::{Call, Native, What};
@@ -23,8 +24,6 @@ use haft_script_host::{Level, look_again};
 
 /// How long code that was interrupted, and what it left behind, may wind up.
 const GRACE: Duration = Duration::from_millis(50);
-/// How many microtasks run between two looks at the clock.
-const LOOK_EVERY: u32 = 32;
 /// How many messages are taken before timers have their turn.
 const MESSAGES: usize = 64;
 /// The longest sleep: a clock that was set is noticed then.
@@ -36,8 +35,6 @@ const COLLECT_AFTER: Duration = Duration::from_millis(20);
 const OWN_CALLS: u64 = 1 << 50;
 /// The mark of a call of `onError`: its own errors are logged alone.
 const OF_ON_ERROR: u64 = 1 << 51;
-/// How many unhandled rejections of a turn are told of one by one.
-const TOLD: usize = 8;
 
 /// Runs a skill until it is stopped.
 ///
@@ -222,20 +219,24 @@ impl Actor {
         };
         self.native.admit(number, call);
         let native = Rc::clone(&self.native);
-        self.turn(number, deadline, move |ctx, core| match entry {
-            Entry::Load => load::load(ctx, core, &native, number),
-            Entry::Lists => core.lists(ctx, number),
-            Entry::Hook { name, arguments } => match core.hook(ctx, number, name, arguments)? {
-                true => Ok(()),
-                false => {
-                    native.finish(number, Ok(Answer::Missing));
-                    Ok(())
+        self.turn(number, deadline, move |ctx, core| {
+            match entry {
+                Entry::Load => load::load(ctx, core, &native, number)?,
+                Entry::Lists => core.lists(ctx, number)?,
+                Entry::Hook { name, arguments } => {
+                    if !core.hook(ctx, number, name, arguments)? {
+                        native.finish(number, Ok(Answer::Missing));
+                    }
                 }
-            },
-            Entry::Tool {
-                name, arguments, ..
-            } => core.tool(ctx, number, &name, arguments.get()),
-            Entry::Command { name, text } => core.command(ctx, number, &name, &text),
+                Entry::Tool {
+                    name, arguments, ..
+                } => {
+                    let value = core.tool(ctx, number, &name, arguments.get())?;
+                    return answer(ctx, core, &native, number, value);
+                }
+                Entry::Command { name, text } => core.command(ctx, number, &name, &text)?,
+            }
+            Ok(None)
         })
     }
 
@@ -308,7 +309,7 @@ impl Actor {
         drop(room);
         let deadline = self.deadline_of(owner);
         self.turn(owner, deadline, move |ctx, core| {
-            core.settle(ctx, operation, outcome, last)
+            core.settle(ctx, operation, outcome, last).map(|()| None)
         })
     }
 
@@ -318,7 +319,7 @@ impl Actor {
         while let Some(due) = self.native.take_due(now) {
             let deadline = self.deadline_of(due.owner);
             self.turn(due.owner, deadline, move |ctx, core| {
-                core.fire(ctx, due.timer, due.again)
+                core.fire(ctx, due.timer, due.again).map(|()| None)
             })?;
         }
         Ok(())
@@ -378,7 +379,7 @@ impl Actor {
         self.native.winding_up.set(true);
         let deadline = Instant::now() + GRACE;
         let turned = self.turn(number, deadline, move |ctx, core| {
-            core.abort(ctx, number, operations, why)
+            core.abort(ctx, number, operations, why).map(|()| None)
         });
         self.native.winding_up.set(false);
         turned
@@ -389,177 +390,6 @@ impl Actor {
         calls
             .get(&number)
             .map_or_else(|| "a callback".to_owned(), |call| call.what.to_string())
-    }
-
-    // Running code.
-
-    /// A macrotask and its microtasks.
-    ///
-    /// # Errors
-    /// If they can't be brought to an end.
-    fn turn(
-        &mut self,
-        owner: u64,
-        deadline: Instant,
-        run: impl FnOnce(&Ctx<'_>, &Core) -> rquickjs::Result<()>,
-    ) -> Turned {
-        let began = Instant::now();
-        let (vm, native) = (&self.vm, &self.native);
-        native.current.set(owner);
-        native.setup.supervisor.rouse();
-        self.pulse.enter(deadline);
-        vm.clock.begin(deadline);
-        vm.put_off_collection();
-        let core = &self.core;
-        let thrown = vm.context.with(|ctx| match run(&ctx, core) {
-            Ok(()) => None,
-            Err(error) => Some(thrown::caught(&ctx, &error)),
-        });
-        let mut late = vm.clock.has_tripped();
-        if !late {
-            late = !self.run_microtasks();
-        }
-        if late {
-            self.out_of_time(owner)?;
-        } else if let Some(failure) = thrown {
-            self.failed(owner, failure);
-        }
-        if self.native.ran_out_of_memory.take() {
-            self.recover_memory()?;
-        }
-        self.pulse.leave();
-        self.vm.clock.end();
-        self.native.current.set(0);
-        self.tell_rejections(owner)?;
-        self.code_ran += began.elapsed();
-        Ok(())
-    }
-
-    /// Runs microtasks until there are none, or the time is over.
-    fn run_microtasks(&self) -> bool {
-        let mut until_look = LOOK_EVERY;
-        loop {
-            match self.vm.runtime.execute_pending_job() {
-                Ok(false) => return !self.vm.clock.has_tripped(),
-                Ok(true) => {}
-                // A microtask's error is its promise's; what arrives here is an
-                // interrupt, or memory that is used up.
-                Err(error) => {
-                    let context = error.0;
-                    context.with(|ctx| drop(ctx.catch()));
-                }
-            }
-            if self.vm.clock.has_tripped() {
-                return false;
-            }
-            until_look -= 1;
-            if until_look == 0 {
-                until_look = LOOK_EVERY;
-                if self.vm.clock.is_over() {
-                    return false;
-                }
-            }
-        }
-    }
-
-    /// Ends the call that was being driven; what waits in the queue, its own
-    /// and others', has a short time to end.
-    fn out_of_time(&mut self, owner: u64) -> Turned {
-        let what = self.what(owner);
-        let failure = Failure::deadline(&what);
-        if self.native.is_live(owner) {
-            self.native.finish(owner, Err(failure));
-        } else {
-            self.native.log(Level::Error, &failure.to_string());
-        }
-        let operations = self.native.abandon(owner);
-        self.native.winding_up.set(true);
-        self.vm.clock.begin(Instant::now() + GRACE);
-        let core = &self.core;
-        self.vm.context.with(|ctx| {
-            let aborted = core.abort(&ctx, owner, operations, "the call's time was over");
-            if let Err(error) = aborted {
-                let failure = thrown::caught(&ctx, &error);
-                self.native.log(Level::Warn, &failure.to_string());
-            }
-        });
-        let ended = self.run_microtasks();
-        self.native.winding_up.set(false);
-        match ended {
-            true => Ok(()),
-            false => Err(format!(
-                "{what} went on after its time was over and couldn't be interrupted"
-            )),
-        }
-    }
-
-    /// A macrotask threw.
-    fn failed(&self, owner: u64, failure: Failure) {
-        if self.native.is_live(owner) {
-            self.native.finish(owner, Err(failure));
-            return;
-        }
-        let words = format!("an error in a callback: {failure}");
-        self.native.log(Level::Error, &words);
-        self.report(owner, "error", &failure);
-        if failure.short_of_memory {
-            self.native.ran_out_of_memory.set(true);
-        }
-    }
-
-    /// Gives back what nothing holds any more.
-    ///
-    /// # Errors
-    /// If the skill's own data fills its memory.
-    fn recover_memory(&self) -> Turned {
-        self.vm.runtime.run_gc();
-        match self.vm.is_full() {
-            true => Err("its memory is used up by what it keeps".to_owned()),
-            false => Ok(()),
-        }
-    }
-
-    /// Tells of rejections that nobody handled.
-    fn tell_rejections(&mut self, owner: u64) -> Turned {
-        let (rejections, more) = self.vm.rejections.take();
-        if rejections.is_empty() {
-            return Ok(());
-        }
-        let failures: Vec<Failure> = self.vm.context.with(|ctx| {
-            let reasons = rejections.into_iter().filter_map(|rejection| {
-                let reason: Value<'_> = rejection.reason.restore(&ctx).ok()?;
-                Some(thrown::from_value(&ctx, &reason))
-            });
-            reasons.collect()
-        });
-        if let Some(call) = self.native.calls.borrow_mut().get_mut(&owner) {
-            call.rejection = failures.first().map(ToString::to_string);
-        }
-        for failure in failures.iter().take(TOLD) {
-            let words = format!("an unhandled rejection: {failure}");
-            self.native.log(Level::Error, &words);
-            self.report(owner, "unhandledrejection", failure);
-        }
-        let rest = failures.len().saturating_sub(TOLD) + more;
-        if rest > 0 {
-            let words = format!("{rest} more unhandled rejections");
-            self.native.log(Level::Error, &words);
-        }
-        Ok(())
-    }
-
-    /// Has `onError` called in a turn of its own.
-    fn report(&self, owner: u64, kind: &str, failure: &Failure) {
-        if owner & OF_ON_ERROR != 0 {
-            return;
-        }
-        let arguments = serde_json::json!([{
-            "type": kind,
-            "message": failure.message,
-            "source": failure.stack.as_deref().unwrap_or_default(),
-            "recoverable": true,
-        }]);
-        self.native.report(arguments.to_string());
     }
 
     // Between turns.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::credentials::CredentialPlace;
 use crate::grants::Grants;
 
 /// Settings of the extension `quickjs`.
@@ -25,6 +26,10 @@ pub struct Settings {
     pub data_dir: Option<PathBuf>,
     /// What skills may do, by id, in place of what their manifests ask for.
     pub grants: BTreeMap<String, Grants>,
+    /// Where credentials are kept. Default: in the system's keyring if the program
+    /// was built with it (feature `keyring`) and it answers, else in a file that
+    /// only the user can read.
+    pub credentials: Option<CredentialPlace>,
     /// Tools that are left out, by the name a model sees (`skill__tool`).
     pub deny_tools: Vec<String>,
     /// Whether a running skill whose files change is started again. Default:

@@ -15,6 +15,7 @@ type Kept = Persistent<Function<'static>>;
 /// The functions that `core.js` gives the loop.
 pub(crate) struct Core {
     tool: Kept,
+    answer: Kept,
     command: Kept,
     hook: Kept,
     lists: Kept,
@@ -39,6 +40,7 @@ impl Core {
         };
         Ok(Self {
             tool: function("tool")?,
+            answer: function("answer")?,
             command: function("command")?,
             hook: function("hook")?,
             lists: function("lists")?,
@@ -50,17 +52,31 @@ impl Core {
         })
     }
 
-    /// Calls a tool; the arguments are JSON text.
-    pub(crate) fn tool(
+    /// Calls a tool and returns its value or promise; the arguments are JSON
+    /// text.
+    pub(crate) fn tool<'js>(
         &self,
-        ctx: &Ctx<'_>,
+        ctx: &Ctx<'js>,
         call: u64,
         name: &str,
         arguments: &str,
-    ) -> rquickjs::Result<()> {
+    ) -> rquickjs::Result<Value<'js>> {
         let arguments = ctx.json_parse(arguments)?;
         let tool = self.tool.clone().restore(ctx)?;
         tool.call((number(call), name, arguments))
+    }
+
+    /// Answers a call with what its promise comes to.
+    pub(crate) fn answer<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: u64,
+        promise: Value<'js>,
+    ) -> rquickjs::Result<()> {
+        self.answer
+            .clone()
+            .restore(ctx)?
+            .call((number(call), promise))
     }
 
     pub(crate) fn command(
@@ -91,12 +107,12 @@ impl Core {
         self.lists.clone().restore(ctx)?.call((number(call),))
     }
 
-    /// Finds the skill in what a script left behind.
-    pub(crate) fn adopt(&self, ctx: &Ctx<'_>) -> rquickjs::Result<()> {
-        self.adopt.clone().restore(ctx)?.call(())
+    /// Finds the skill in what a script left behind, and answers with what it has.
+    pub(crate) fn adopt(&self, ctx: &Ctx<'_>, call: u64) -> rquickjs::Result<()> {
+        self.adopt.clone().restore(ctx)?.call((number(call),))
     }
 
-    /// Finds the skill in a module once it is evaluated.
+    /// The same for a module, once it is evaluated.
     pub(crate) fn loaded<'js>(
         &self,
         ctx: &Ctx<'js>,

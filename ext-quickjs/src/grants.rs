@@ -42,6 +42,7 @@ impl Grants {
         }
     }
 
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "for requests"))]
     pub(crate) fn check_network(&self, host: &str) -> Result<(), String> {
         allowed(self.network.allows_host(host), "network", host)
     }

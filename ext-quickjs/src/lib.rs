@@ -8,6 +8,7 @@ mod check;
 mod choices;
 mod config;
 mod core;
+mod credentials;
 mod extension;
 mod failure;
 mod grants;
@@ -34,6 +35,7 @@ mod worker;
 
 pub use check::{Report, check};
 pub use config::{Limits, Settings};
+pub use credentials::CredentialPlace;
 pub use extension::QuickJsExtension;
 pub use failure::{Failure, FailureKind};
 pub use grants::Grants;

@@ -2,6 +2,7 @@
 
 use haft_api::{Effects, Error, ErrorKind, ToolName, ToolSpec, WorkspaceAccess};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// A command of a skill.
@@ -14,6 +15,35 @@ pub struct CommandInfo {
     pub description: String,
     /// The skill that has it.
     pub skill: String,
+}
+
+/// What was found once a script was read.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Found {
+    /// What of the skill's parts there is, by name.
+    #[serde(default)]
+    hooks: Vec<String>,
+    /// The lists, if they could be read.
+    #[serde(default)]
+    tools: Option<IgnoredAny>,
+}
+
+impl Found {
+    /// Reads what `core.js` says.
+    ///
+    /// # Errors
+    /// If it says something else.
+    pub(crate) fn read(json: &str) -> Result<Self, String> {
+        serde_json::from_str(json).map_err(|e| format!("what the script has isn't known: {e}"))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.hooks.iter().any(|hook| hook == name)
+    }
+
+    pub(crate) fn has_lists(&self) -> bool {
+        self.tools.is_some()
+    }
 }
 
 /// A tool of a skill.

@@ -11,7 +11,6 @@ use rquickjs::{Ctx, Error, Exception, Function, Module, Object, Value};
 use crate::core::Core;
 use crate::native::Native;
 use crate::vm::Vm;
-use crate::worker::Answer;
 
 /// Lets modules import others of the same skill, and nothing else.
 pub(crate) fn equip(vm: &Vm, native: &Native) {
@@ -24,7 +23,8 @@ pub(crate) fn equip(vm: &Vm, native: &Native) {
         .set_loader(Within(Rc::clone(&root)), Within(root));
 }
 
-/// Runs the skill's entry, and finds the skill in what it left behind.
+/// Runs the skill's entry, finds the skill in what it left behind, and answers
+/// with its hooks and its lists as far as they can be read.
 ///
 /// # Errors
 /// What it threw, or what is wrong with the file.
@@ -46,9 +46,7 @@ pub(crate) fn load(ctx: &Ctx<'_>, core: &Core, native: &Native, call: u64) -> rq
     options.strict = false;
     options.filename = Some(name);
     let _: Value<'_> = ctx.eval_with_options(source, options)?;
-    core.adopt(ctx)?;
-    native.finish(call, Ok(Answer::Json(None)));
-    Ok(())
+    core.adopt(ctx, call)
 }
 
 /// Whether a file is a module: by its name, or because it is no script.

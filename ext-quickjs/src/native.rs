@@ -100,7 +100,7 @@ pub(crate) struct Native {
 
 impl Native {
     pub(crate) fn new(setup: Setup, say: mpsc::Sender<Message>) -> Result<Rc<Self>, String> {
-        let state = State::open(setup.data.as_deref())?;
+        let state = State::open(setup.data.as_deref(), &setup.credentials)?;
         Ok(Rc::new(Self {
             setup,
             say,

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use crate::credentials::Credentials;
 use crate::failure::{Failure, FailureKind};
 use crate::host::Inner;
-use crate::lists::Lists;
+use crate::lists::{Found, Lists};
 use crate::manifest::Package;
 use crate::worker::{Answer, Entry, Message, Request, Worker};
 use haft_script_host::Level;
@@ -90,6 +91,7 @@ struct Life {
 /// A skill that is known.
 pub(crate) struct Skill {
     pub(crate) id: String,
+    pub(crate) credentials: Arc<Credentials>,
     life: Mutex<Life>,
     published: Mutex<Option<Arc<str>>>,
     /// One start or stop at a time.
@@ -97,9 +99,10 @@ pub(crate) struct Skill {
 }
 
 impl Skill {
-    pub(crate) fn new(package: Package) -> Self {
+    pub(crate) fn new(package: Package, credentials: Arc<Credentials>) -> Self {
         Self {
             id: package.manifest.id.clone(),
+            credentials,
             life: Mutex::new(Life {
                 package: Arc::new(package),
                 status: SkillStatus::Pending,
@@ -215,15 +218,18 @@ impl Skill {
             Ok(made) => made,
             Err(error) => return Err(self.failed(error.kind(), error.to_string())),
         };
-        if let Err(failure) = self.bring_up(&host, &worker).await {
-            worker.say(Message::Stop);
-            let kind = failure.kind;
-            let error = self.failed(ErrorKind::InvalidInput, failure.to_string());
-            return Err(match kind {
-                FailureKind::Deadline => Error::new(ErrorKind::Timeout, error.to_string()),
-                _ => error,
-            });
-        }
+        let found = match self.bring_up(&host, &worker).await {
+            Ok(found) => found,
+            Err(failure) => {
+                worker.say(Message::Stop);
+                let kind = failure.kind;
+                let error = self.failed(ErrorKind::InvalidInput, failure.to_string());
+                return Err(match kind {
+                    FailureKind::Deadline => Error::new(ErrorKind::Timeout, error.to_string()),
+                    _ => error,
+                });
+            }
+        };
         {
             let mut life = self.life();
             life.worker = Some(Arc::clone(&worker));
@@ -241,6 +247,9 @@ impl Skill {
                 skill.broke(&host, &worker, &why);
             }
         });
+        if !found.has("onPing") {
+            return Ok(self.snapshot());
+        }
         // For information only: nothing waits for it.
         let (skill, inner) = (Arc::clone(&self), Arc::downgrade(&host));
         io.spawn(async move {
@@ -263,13 +272,30 @@ impl Skill {
         &self,
         host: &Arc<Inner>,
         worker: &Arc<Worker>,
-    ) -> std::result::Result<(), Failure> {
+    ) -> std::result::Result<Found, Failure> {
         let limits = host.settings().limits.clone();
-        ask(host, worker, Entry::Load, limits.load()).await?;
+        let answer = ask(host, worker, Entry::Load, limits.load()).await?;
+        let json = match answer {
+            Answer::Json(Some(json)) => json,
+            _ => "{}".to_owned(),
+        };
+        let found = Found::read(&json).map_err(Failure::error)?;
+        let mut is_read = found.has_lists();
         for name in ["init", "start"] {
-            ask(host, worker, hook(name, "[]".to_owned()), limits.hook()).await?;
+            if found.has(name) {
+                ask(host, worker, hook(name, "[]".to_owned()), limits.hook()).await?;
+                is_read = false;
+            }
         }
-        self.read_lists(host, worker).await
+        match is_read {
+            // No code ran since.
+            true => {
+                worker.touched.store(false, Ordering::Relaxed);
+                self.take_lists(host, &json);
+            }
+            false => self.read_lists(host, worker).await?,
+        }
+        Ok(found)
     }
 
     async fn read_lists(
@@ -281,14 +307,18 @@ impl Skill {
         let limit = host.settings().limits.callback();
         let answer = ask(host, worker, Entry::Lists, limit).await?;
         if let Answer::Json(Some(json)) = answer {
-            let lists = Lists::read(&self.id, &json, &host.settings().deny_tools);
-            for problem in &lists.problems {
-                let problem = Error::from(problem.clone());
-                host.log(&self.id, Level::Warn, &problem.to_string());
-            }
-            self.life().lists = Arc::new(lists);
+            self.take_lists(host, &json);
         }
         Ok(())
+    }
+
+    fn take_lists(&self, host: &Inner, json: &str) {
+        let lists = Lists::read(&self.id, json, &host.settings().deny_tools);
+        for problem in &lists.problems {
+            let problem = Error::from(problem.clone());
+            host.log(&self.id, Level::Warn, &problem.to_string());
+        }
+        self.life().lists = Arc::new(lists);
     }
 
     /// Reads the lists again if code ran since.

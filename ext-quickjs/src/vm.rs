@@ -62,17 +62,26 @@ pub(crate) struct Rejections {
 }
 
 impl Rejections {
-    fn track<'js>(&self, ctx: &Ctx<'js>, promise: &Value<'js>, reason: Value<'js>, handled: bool) {
+    /// Somebody has handled a promise after all.
+    pub(crate) fn handled<'js>(&self, ctx: &Ctx<'js>, promise: &Value<'js>) {
         let mut kept = self.kept.borrow_mut();
+        let same = |one: &Rejection| {
+            let kept = one.promise.clone().restore(ctx);
+            kept.is_ok_and(|kept| kept == *promise)
+        };
+        match kept.iter().position(same) {
+            Some(at) => drop(kept.swap_remove(at)),
+            None => self.more.set(self.more.get().saturating_sub(1)),
+        }
+    }
+
+    fn track<'js>(&self, ctx: &Ctx<'js>, promise: &Value<'js>, reason: Value<'js>, handled: bool) {
         if handled {
-            let same = |one: &Rejection| {
-                let kept = one.promise.clone().restore(ctx);
-                kept.is_ok_and(|kept| kept == *promise)
-            };
-            if let Some(at) = kept.iter().position(same) {
-                kept.swap_remove(at);
-            }
-        } else if kept.len() < REJECTIONS {
+            self.handled(ctx, promise);
+            return;
+        }
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() < REJECTIONS {
             kept.push(Rejection {
                 promise: Persistent::save(ctx, promise.clone()),
                 reason: Persistent::save(ctx, reason),

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor;
 use crate::config::Settings;
+use crate::credentials::Credentials;
 use crate::failure::Failure;
 use crate::grants::Grants;
 use crate::manifest::Package;
@@ -44,6 +45,7 @@ pub(crate) struct Completion {
 pub(crate) enum Settled {
     Json(String),
     /// A JSON value, and bytes beside it.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for requests"))]
     JsonAndBytes(String, Vec<u8>),
 }
 
@@ -167,6 +169,7 @@ pub(crate) struct Setup {
     pub(crate) supervisor: Arc<Supervisor>,
     /// The skill's own folder of data.
     pub(crate) data: Option<PathBuf>,
+    pub(crate) credentials: Arc<Credentials>,
     /// Threads that were given up and still run.
     pub(crate) given_up: Arc<AtomicUsize>,
 }

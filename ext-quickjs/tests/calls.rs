@@ -180,6 +180,36 @@ async fn many_calls_at_once_each_get_their_own_answer() {
 }
 
 #[tokio::test]
+async fn a_rejection_that_answers_a_call_is_told_to_its_caller_alone() {
+    for (body, unhandled) in [
+        ("throw new Error('mine');", 0),
+        ("await null; throw new Error('mine');", 0),
+        (
+            "await new Promise((done) => setTimeout(done, 5)); throw new Error('mine');",
+            0,
+        ),
+        (
+            "Promise.reject(new Error('other')); throw new Error('mine');",
+            1,
+        ),
+        (
+            "for (let i = 0; i < 100; i++) Promise.reject(new Error('other')); await null; throw new Error('mine');",
+            9,
+        ),
+    ] {
+        let world = World::new().skill("t", &tools(&[("t", body)]));
+        let outcome = call(&world.start(), "t__t", "{}").await;
+        let log = world.log.text();
+        assert!(outcome.is_error && outcome.text.contains("mine"), "{body}");
+        assert_eq!(log.matches("unhandled").count(), unhandled, "{body}: {log}");
+        assert!(!log.contains("mine"), "{body}: {log}");
+        if unhandled > 1 {
+            assert!(log.contains("92 more unhandled rejections"), "{log}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn two_drivers_at_once_lose_no_wake_up() {
     let world = World::new().skill(
         "t",

@@ -41,7 +41,12 @@ fn module<'js>(
     // On one line, so that errors name the lines of the file.
     let whole = format!("export default {source}");
     let module = Module::declare(ctx.clone(), format!("haft:{name}"), whole)?;
-    let code: Arc<[u8]> = module.write(WriteOptions::default())?.into();
+    // Errors name lines without it, and each function would keep its own text.
+    let options = WriteOptions {
+        strip_source: true,
+        ..WriteOptions::default()
+    };
+    let code: Arc<[u8]> = module.write(options)?.into();
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     compiled.insert(name, code);
     Ok(module)

@@ -9,7 +9,7 @@ use rquickjs::{Ctx, Function, Object, Value};
 use serde_json::value::RawValue;
 
 use super::raise;
-use super::secrets;
+use crate::credentials::Credentials;
 use crate::json;
 use crate::native::Native;
 use crate::worker::Raised;
@@ -25,6 +25,7 @@ pub(crate) struct State {
     changed: bool,
     file: Option<PathBuf>,
     folder: Option<PathBuf>,
+    credentials: Arc<Credentials>,
 }
 
 impl State {
@@ -32,7 +33,10 @@ impl State {
     ///
     /// # Errors
     /// If there is a file that can't be read.
-    pub(crate) fn open(folder: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn open(
+        folder: Option<&Path>,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Self, String> {
         let file = folder.map(|folder| folder.join(FILE));
         let values = match &file {
             Some(file) => read(file).map_err(|words| format!("{}: {words}", file.display()))?,
@@ -45,6 +49,7 @@ impl State {
             changed: true,
             file,
             folder: folder.map(Path::to_owned),
+            credentials: Arc::clone(credentials),
         })
     }
 
@@ -52,13 +57,16 @@ impl State {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub(crate) fn kept(folder: Option<&Path>) -> Result<Arc<str>, String> {
-        Self::open(folder)?.shown()
+    pub(crate) fn kept(
+        folder: Option<&Path>,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Arc<str>, String> {
+        Self::open(folder, credentials)?.shown()
     }
 
     fn shown(&self) -> Result<Arc<str>, String> {
         let json = serde_json::to_string(&self.values).map_err(|e| e.to_string())?;
-        Ok(secrets::redact(self.folder.as_deref(), &json).into())
+        Ok(self.credentials.redact(&json).into())
     }
 
     fn set(&mut self, key: String, value: Option<Box<RawValue>>) -> Result<(), Raised> {

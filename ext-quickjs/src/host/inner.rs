@@ -13,10 +13,10 @@ use tokio::sync::OnceCell;
 
 use super::RpcAnswer;
 use super::world::{Redacting, World};
-use crate::api::secrets;
 use crate::api::state::State;
 use crate::choices::Choices;
 use crate::config::Settings;
+use crate::credentials::Credentials;
 use crate::failure::Failure;
 use crate::lists::CommandInfo;
 use crate::manifest;
@@ -223,9 +223,10 @@ impl Inner {
                 ));
             }
             None => {
-                let skill = Skill::new(package);
                 let data = self.data(&id);
-                match State::kept(data.as_deref()) {
+                let credentials = Credentials::new(data.clone(), self.settings.credentials);
+                let skill = Skill::new(package, Arc::new(credentials));
+                match State::kept(data.as_deref(), &skill.credentials) {
                     Ok(state) => skill.set_published(state),
                     Err(words) => self.log(&id, Level::Warn, &words),
                 }
@@ -336,7 +337,7 @@ impl Inner {
         let data = self.data(&id);
         let log: Arc<dyn LogSink> = Arc::new(Redacting {
             log: Arc::clone(&self.log),
-            data: data.clone(),
+            credentials: Arc::clone(&skill.credentials),
         });
         Ok(Setup {
             grants: grants.unwrap_or(&package.manifest.grants).clone(),
@@ -350,6 +351,7 @@ impl Inner {
             io: self.io()?,
             supervisor: Arc::clone(&self.supervisor),
             data,
+            credentials: Arc::clone(&skill.credentials),
             given_up: Arc::clone(&self.given_up),
         })
     }
@@ -369,10 +371,18 @@ impl Inner {
         let skill = self.skill(id)?;
         let route = rpc::find(method);
         let at = |error: Error| error.context("skill", id).context("method", method);
-        let data = self.data(id);
+        let credentials = Arc::clone(&skill.credentials);
         let kept = match route.besides {
-            Besides::KeepCredential => secrets::keep(data.as_deref(), &params.to_string()),
-            Besides::ForgetCredential => secrets::forget(data.as_deref()),
+            Besides::KeepCredential => {
+                let json = params.to_string();
+                let keep = move || credentials.keep(&json);
+                joined(self.io()?.spawn_blocking(keep).await)?
+            }
+            Besides::ForgetCredential => joined(
+                self.io()?
+                    .spawn_blocking(move || credentials.forget())
+                    .await,
+            )?,
             Besides::Health | Besides::Nothing => Ok(()),
         };
         kept.map_err(|words| at(Error::new(ErrorKind::Unavailable, words).permanent()))?;

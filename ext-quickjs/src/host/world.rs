@@ -1,6 +1,5 @@
 //! What skills reach outside of their runtimes, and what is told of them.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use futures::future::{BoxFuture, FutureExt as _};
@@ -8,7 +7,7 @@ use haft_api::{Part, ToolOutput};
 use serde_json::value::RawValue;
 
 use super::Inner;
-use crate::api::secrets;
+use crate::credentials::Credentials;
 use crate::worker::{CallFacts, Outside, Raised, Settled};
 use haft_script_host::{Level, LogSink};
 
@@ -89,12 +88,12 @@ fn said(output: &ToolOutput) -> Result<String, String> {
 /// Keeps a skill's secrets out of its messages.
 pub(super) struct Redacting {
     pub(super) log: Arc<dyn LogSink>,
-    pub(super) data: Option<PathBuf>,
+    pub(super) credentials: Arc<Credentials>,
 }
 
 impl LogSink for Redacting {
     fn log(&self, skill: &str, level: Level, message: &str) {
-        let message = secrets::redact(self.data.as_deref(), message);
+        let message = self.credentials.redact(message);
         self.log.log(skill, level, &message);
     }
 }

@@ -76,11 +76,16 @@
     native.done(call, value);
   }
 
+  const known = new WeakMap(); // Call -> what it was told of itself
+
   class Call {
     #number;
-    #facts;
     constructor(number) { this.#number = number; }
-    get #all() { return this.#facts ??= JSON.parse(native.facts(this.#number)); }
+    get #all() {
+      let facts = known.get(this);
+      if (facts === undefined) known.set(this, facts = JSON.parse(native.facts(this.#number)));
+      return facts;
+    }
     get callId() { return this.#all.callId; }
     get tool() { return this.#all.tool; }
     get thread() { return this.#all.thread; }
@@ -112,7 +117,7 @@
     if (typeof found.execute !== "function") {
       throw new TypeError("the tool `" + name + "` has no function `execute`");
     }
-    answer(call, found.execute.call(skill, args, new Call(call)));
+    return found.execute.call(skill, args, new Call(call));
   }
 
   function command(call, name, text) {
@@ -150,7 +155,7 @@
 
   const TOOL = ["name", "description", "inputSchema", "input_schema", "effects", "timeout_ms"];
 
-  function lists(call) {
+  function listed() {
     const read = (list, what, fields) => {
       if (list === undefined || list === null) return "[]";
       if (!Array.isArray(list)) throw new TypeError("`" + what + "` must be an array");
@@ -160,7 +165,21 @@
     };
     const tools = read(skill.tools, "tools", TOOL);
     const commands = read(skill.commands, "commands", ["name", "description"]);
-    native.lists(call, '{"tools":' + tools + ',"commands":' + commands + "}");
+    return '"tools":' + tools + ',"commands":' + commands;
+  }
+
+  function lists(call) {
+    native.lists(call, "{" + listed() + "}");
+  }
+
+  // What there is once the script was read; `init` may change all of it.
+  function found(call) {
+    const hooks = NAMES.filter((name) => {
+      try { return skill[name] !== undefined && skill[name] !== null; } catch { return true; }
+    });
+    let said = "";
+    try { said = listed() + ","; } catch { /* told when they are read again */ }
+    native.lists(call, "{" + said + '"hooks":' + JSON.stringify(hooks) + "}");
   }
 
   // Names that a script declares at its top level, which are no properties of
@@ -179,7 +198,7 @@
   }
 
   // Finds the skill in what a script left behind, or a module exports.
-  function adopt(exported) {
+  function adopt(call, exported) {
     const left = global.__skill;
     const said = left?.default ?? left ?? exported?.default;
     if (said !== undefined && said !== null) {
@@ -191,10 +210,11 @@
     if (!isSkill(skill)) {
       throw new Error("the script has neither tools nor hooks (export default { tools: […] })");
     }
+    found(call);
   }
 
   function loaded(call, evaluated, exported) {
-    evaluated.then(() => { adopt(exported); native.done(call, undefined); })
+    evaluated.then(() => adopt(call, exported))
       .catch((error) => native.failed(call, error));
   }
 
@@ -272,18 +292,21 @@
   }
 
   const host = { promise, cancellable, listening, native, piece };
-  for (const [name, from] of native.globals()) {
+  // There are many: each keeps a number, not its texts.
+  native.globals().forEach(([name], at) => {
     Object.defineProperty(global, name, {
       configurable: true,
       enumerable: false,
-      get() {
-        const made = piece(from);
-        define(name, made[name]);
-        return made[name];
-      },
-      set(value) { define(name, value); },
+      get: () => made(at),
+      set: (value) => define(native.globals()[at][0], value),
     });
+  });
+  function made(at) {
+    const [name, from] = native.globals()[at];
+    const value = piece(from)[name];
+    define(name, value);
+    return value;
   }
 
-  return { tool, command, hook, lists, adopt, loaded, settle, abort, fire };
+  return { tool, answer, command, hook, lists, adopt, loaded, settle, abort, fire };
 })

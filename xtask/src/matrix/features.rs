@@ -34,6 +34,11 @@ pub(super) fn lines(workspace: &Workspace) -> Vec<Line> {
             test.args(["--features", "typescript"]);
             Ok(run(test)?.verdict())
         }),
+        Line::new(Depth::Full, "credentials in a keyring", |shop| {
+            let mut test = shop.cargo(&["test", "--package", "haft-ext-quickjs"]);
+            test.args(["--features", "keyring", "--lib", "--test", "keyring"]);
+            Ok(run(test)?.verdict())
+        }),
     ];
     // `default` is what all other tests run with.
     let named = ["default", "minimal"];

@@ -304,14 +304,20 @@ fn decode_canonical(body: &[u8]) -> Option<Frame<'_>> {
 pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     /// So many digits always fit.
     const SHORT: usize = 19;
-    let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
+    // Once through for both: nearly all numbers are short.
+    let (mut number, mut len) = (0_u64, 0);
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        len += 1;
+    }
     let (digits, rest) = text.split_at(len);
-    let number = if len <= SHORT {
-        let add = |number: u64, digit: &u8| number * 10 + u64::from(digit - b'0');
-        digits.iter().fold(0, add)
-    } else {
-        std::str::from_utf8(digits).ok()?.parse().ok()?
-    };
+    if len > SHORT {
+        number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    }
     (len > 0).then_some((number, rest))
 }
 
@@ -408,6 +414,8 @@ mod tests {
             assert_eq!(number(&buffer), Some((seq, &[][..])));
         }
         assert_eq!(number(b"18446744073709551616"), None);
+        let padded = b"000000000000000000000000000007,";
+        assert_eq!(number(padded), Some((7, &b","[..])));
         assert_eq!(number(b"x"), None);
     }
 

@@ -145,3 +145,56 @@ fn to_pass_over_sound_records_changes_nothing_that_is_said() {
     }
     assert!(amiss > 400, "{amiss}");
 }
+
+#[test]
+fn damage_where_a_reader_fetches_more_is_told_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let id = ThreadId::new("t").unwrap();
+    let mut log = thread(home.path(), &id);
+    let (layout, _) = Layout::open(home.path(), Arc::new(SystemFiles)).unwrap();
+    let path = layout.thread_path(&id).join(LOG_FILE);
+    let first = log.split_inclusive(|byte| *byte == b'\n').count() as u64;
+    for seq in first..first + 1500 {
+        let len = match seq % 500 {
+            // Longer than what is fetched at once.
+            499 => 150_000,
+            other => 40 + other as usize,
+        };
+        let data = format!("\"{}\"", "x".repeat(len));
+        encode(&mut log, seq, 1_760_000_000_123, "item", &data);
+    }
+    let compare = |what: &str, bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let quick = check(&layout, &id).unwrap();
+        let thorough = check_records(&layout, &id, Shown::All).unwrap();
+        assert_eq!(format!("{quick:#?}"), format!("{thorough:#?}"), "{what}");
+        quick.is_empty()
+    };
+    assert!(compare("nothing happened", &log));
+    // A reader fetches 16 KiB first, then 32 KiB, then 64 KiB at a time; the last of
+    // these places are in a record that is longer than that.
+    let borders = [16, 48, 112, 176, 240, 304].map(|kib| kib * 1024);
+    for at in borders
+        .into_iter()
+        .flat_map(|border| [border - 1, border, border + 1])
+    {
+        let mut flipped = log.clone();
+        flipped[at] ^= 1;
+        assert!(!compare(&format!("a bit at {at}"), &flipped));
+        let mut zeros = log.clone();
+        zeros[at - 300..at + 300].fill(0);
+        assert!(!compare(&format!("zeros around {at}"), &zeros));
+        let gone = [&log[..at], &log[at + 700..]].concat();
+        assert!(!compare(&format!("bytes gone at {at}"), &gone));
+        let put = [&log[..at], b"\n", &log[at..]].concat();
+        // Between two lines these are nothing amiss.
+        compare(&format!("a line break at {at}"), &put);
+        compare(&format!("the end at {at}"), &log[..at]);
+    }
+    let mut several = log.clone();
+    for at in borders {
+        several[at] ^= 1;
+    }
+    assert!(!compare("bits at all borders", &several));
+    assert!(!compare("no last line break", &log[..log.len() - 1]));
+}

@@ -211,16 +211,12 @@ async fn scripts_listen_to_events() {
     sink.publish(&haft_api::Event::new(1, thread, None, 0, body));
     let began = Instant::now();
     loop {
-        let slots = Arc::new(support::Slots::default());
-        source
-            .call_batch(calls(&[("seen", "{}")], None), Arc::clone(&slots) as Arc<_>)
-            .await
-            .unwrap();
-        let filled = format!("{:?}", slots.filled.lock().unwrap());
-        if filled.contains("turn.completedt1") {
+        let batch = calls(&[("seen", "{}")], None);
+        let outcomes = haft_testkit::calls::run(&**source, batch).await;
+        if outcomes[0].text.contains("turn.completedt1") {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "{filled}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{outcomes:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -197,10 +197,13 @@ async fn a_rejection_that_answers_a_call_is_told_to_its_caller_alone() {
             9,
         ),
     ] {
-        let world = World::new().skill("t", &tools(&[("t", body)]));
-        let outcome = call(&world.start(), "t__t", "{}").await;
-        let log = world.log.text();
+        let world = World::new().skill("t", &tools(&[("t", body), ("next", "")]));
+        let host = world.start();
+        let outcome = call(&host, "t__t", "{}").await;
         assert!(outcome.is_error && outcome.text.contains("mine"), "{body}");
+        // What is told of a call is told before the next one.
+        call(&host, "t__next", "{}").await;
+        let log = world.log.text();
         assert_eq!(log.matches("unhandled").count(), unhandled, "{body}: {log}");
         assert!(!log.contains("mine"), "{body}: {log}");
         if unhandled > 1 {

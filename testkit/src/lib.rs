@@ -65,6 +65,7 @@
 //!   wrong in every way there is.
 //! - [`Faults`] counts, delays, holds, fails and panics: one way for all of
 //!   them. A [`Gate`] holds code up until the test lets it go.
+//! - [`calls`] are batches of calls of a tool source, without a turn.
 //! - [`loopback`] is a server that answers byte for byte as it is told, for
 //!   engines that speak over the network.
 //! - `PostgresServer` (feature `postgres`) is a real database server that lives
@@ -73,6 +74,7 @@
 //!   Anthropic's wires.
 #![forbid(unsafe_code)]
 
+pub mod calls;
 mod crash;
 mod engine;
 mod events;

@@ -1,6 +1,6 @@
 //! A state that was just made, and one with nothing to do.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haft_api::ToolSource as _;
 use haft_bench::{Pair, Result, Sample};
@@ -17,6 +17,7 @@ pub(crate) fn fresh() -> Result<Pair> {
     let tokio = agent::one_thread()?;
     Ok(Pair::of_samples(
         move || {
+            let before = threads()?;
             let mut hosts = Vec::new();
             for _ in 0..TIMES {
                 let mut settings = Settings::default();
@@ -31,6 +32,9 @@ pub(crate) fn fresh() -> Result<Pair> {
             })?;
             let memory = tokio.block_on(hosts[0].memory())?;
             sample.peak_memory = Some(memory.state);
+            drop(hosts);
+            // Else the end of these would count as the start of the next.
+            end_of_threads(before)?;
             Ok(sample)
         },
         || {
@@ -42,6 +46,22 @@ pub(crate) fn fresh() -> Result<Pair> {
             })
         },
     ))
+}
+
+/// How many threads this process has.
+fn threads() -> Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Waits until there are no more threads than that.
+fn end_of_threads(most: usize) -> Result<()> {
+    let began = Instant::now();
+    while threads()? > most {
+        if began.elapsed() > Duration::from_secs(10) {
+            return Err("the states' threads didn't end".into());
+        }
+    }
+    Ok(())
 }
 
 /// Half a second in which nobody calls; the floor is a process without a host.

@@ -2,16 +2,14 @@
 #![allow(unreachable_pub, missing_docs, reason = "a module of tests")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use haft_api::{
-    BatchCall, BatchOutcomes, CallId, Deadline, Part, Result, ThreadId, ToolCall, ToolContext,
-    ToolOutput, ToolSource, TurnId, raw_json,
-};
+use haft_api::{BatchCall, ToolSource as _};
 use haft_ext_lua::{Grants, Level, Limits, LogSink, LuaHost, Settings};
+#[allow(unused_imports, reason = "each test file uses a part of it")]
+pub use haft_testkit::calls::{Outcome, batch as calls};
 
 #[derive(Default)]
 pub struct Log(pub Mutex<Vec<(String, Level, String)>>);
@@ -31,41 +29,10 @@ impl Log {
     }
 }
 
-#[derive(Default)]
-pub struct Slots {
-    pub filled: Mutex<BTreeMap<CallId, (Result<ToolOutput>, Duration)>>,
-    began: Mutex<Option<Instant>>,
-}
-
-impl BatchOutcomes for Slots {
-    fn complete(&self, call: &CallId, outcome: Result<ToolOutput>) -> bool {
-        let at = self
-            .began
-            .lock()
-            .unwrap()
-            .map_or(Duration::ZERO, |b| b.elapsed());
-        let mut filled = self.filled.lock().unwrap();
-        let first = !filled.contains_key(call);
-        if first {
-            filled.insert(call.clone(), (outcome, at));
-        }
-        first
-    }
-}
-
 pub struct World {
     pub folder: tempfile::TempDir,
     pub settings: Settings,
     pub log: Arc<Log>,
-}
-
-/// What came of a call.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    pub text: String,
-    pub is_error: bool,
-    pub after: Duration,
-    pub parts: Vec<Part>,
 }
 
 impl World {
@@ -139,65 +106,9 @@ pub fn script(text: &str) -> (World, LuaHost) {
     (world, host)
 }
 
-pub fn calls(calls: &[(&str, &str)], limit: Option<Duration>) -> Vec<BatchCall> {
-    calls
-        .iter()
-        .enumerate()
-        .map(|(index, (name, arguments))| {
-            let mut context = ToolContext::new(
-                ThreadId::new("thread").unwrap(),
-                TurnId::new("turn").unwrap(),
-            );
-            context.deadline = limit.map(Deadline::after);
-            BatchCall {
-                call: ToolCall {
-                    id: CallId::new(format!("c{index:05}")).unwrap(),
-                    name: (*name).to_owned(),
-                    arguments: raw_json(*arguments).unwrap(),
-                    state: None,
-                },
-                context,
-            }
-        })
-        .collect()
-}
-
 pub async fn run(host: &LuaHost, batch: Vec<BatchCall>) -> Vec<Outcome> {
     host.tools().await.unwrap();
-    let ids: Vec<_> = batch.iter().map(|call| call.call.id.clone()).collect();
-    let slots = Arc::new(Slots::default());
-    *slots.began.lock().unwrap() = Some(Instant::now());
-    host.call_batch(batch, Arc::clone(&slots) as Arc<dyn BatchOutcomes>)
-        .await
-        .unwrap();
-    let filled = slots.filled.lock().unwrap();
-    ids.iter()
-        .map(|id| match filled.get(id) {
-            Some((Ok(output), after)) => Outcome {
-                text: shown(&output.parts),
-                is_error: output.is_error,
-                after: *after,
-                parts: output.parts.clone(),
-            },
-            Some((Err(error), after)) => Outcome {
-                text: error.to_string(),
-                is_error: true,
-                after: *after,
-                parts: Vec::new(),
-            },
-            None => panic!("{id} has no outcome"),
-        })
-        .collect()
-}
-
-fn shown(parts: &[Part]) -> String {
-    let parts = parts.iter().map(|part| match part {
-        Part::Text { text } => text.clone(),
-        Part::Json { value } => value.get().to_owned(),
-        Part::Image { media_type, data } => format!("{media_type}:{data}"),
-        _ => "?".to_owned(),
-    });
-    parts.collect::<Vec<_>>().join("\n")
+    haft_testkit::calls::run(host, batch).await
 }
 
 pub async fn batch(host: &LuaHost, of: &[(&str, &str)]) -> Vec<Outcome> {

@@ -68,7 +68,7 @@
     if (body instanceof ArrayBuffer) return [{ bytes: new Uint8Array(body.slice(0)) }, null];
     if (typeof body === "object") {
       const { Blob, FormData, bytesOf, multipart } = piece("blob");
-      if (body instanceof Blob) return [{ bytes: bytesOf(body) }, body.type || null];
+      if (body instanceof Blob) return [{ bytes: bytesOf(body).slice() }, body.type || null];
       if (body instanceof FormData) {
         const [bytes, type] = multipart(body);
         return [{ bytes }, type];

@@ -39,10 +39,11 @@
 
   let reading; // what is inside of a ReadableStream
 
+  // Whether somebody waits for a chunk, or there is room for one.
+  const wants = (r) => r.reader?.requests.length > 0 || r.most > r.queued;
+
   function pull(r) {
-    const wants = r.state === "readable" && r.started && !r.closing
-      && (r.reader?.requests.length > 0 || r.most > r.queued);
-    if (!wants) return;
+    if (r.state !== "readable" || !r.started || r.closing || !wants(r)) return;
     if (r.pulling) { r.again = true; return; }
     r.pulling = true;
     attempt(r.pull, r.controller).then(() => {
@@ -244,16 +245,25 @@
     async pipeTo(target, { preventClose, preventAbort, preventCancel, signal } = {}) {
       if (this.locked || target.locked) throw new TypeError("the stream is locked");
       const reader = this.getReader(), writer = target.getWriter();
-      const stop = promised();
-      const onAbort = () => stop.reject(signal.reason);
+      // What ends it from outside. A race with promises that live as long as the
+      // pipe would leave something behind for each chunk.
+      let ended, interrupt = nothing;
+      const end = (error) => { ended ??= [error]; interrupt(error); };
+      const either = (promise) => new Promise((resolve, reject) => {
+        interrupt = reject;
+        if (ended) reject(ended[0]);
+        else promise.then(resolve, reject);
+      });
+      writer.closed.then(() => end(new TypeError("the target was closed")), end);
+      const onAbort = () => end(signal.reason);
       if (signal?.aborted) onAbort();
       signal?.addEventListener("abort", onAbort, { once: true });
       const r = reading(this);
       let last;
       try {
         for (;;) {
-          await Promise.race([writer.ready, stop.promise]);
-          const { value, done } = await Promise.race([reader.read(), stop.promise, broken(writer)]);
+          await either(writer.ready);
+          const { value, done } = await either(reader.read());
           if (done) break;
           last = writer.write(value);
           last.catch(nothing);
@@ -295,9 +305,6 @@
     [Symbol.asyncIterator]() { return this.#values(false); }
     get [Symbol.toStringTag]() { return "ReadableStream"; }
   }
-
-  // Rejects if what is written to breaks or ends.
-  const broken = (writer) => writer.closed.then(() => { throw new TypeError("the target was closed"); });
 
   // Writable streams.
 
@@ -481,14 +488,14 @@
         get output() { return output; },
         enqueue(chunk) {
           output.enqueue(chunk);
-          if (output.desiredSize <= 0) wanted = promised();
+          if (!wants(reading(readable))) wanted = promised();
         },
         error(reason) { output.error(reason); input.error(reason); wanted.resolve(); },
         terminate() { output.close(); input.error(new TypeError("the stream was terminated")); wanted.resolve(); },
       };
       const controller = new TransformStreamDefaultController(inside);
       const begun = promised();
-      this.#readable = new ReadableStream({
+      const readable = this.#readable = new ReadableStream({
         start(made) { output = made; return begun.promise; },
         pull() { wanted.resolve(); },
         async cancel(reason) {
@@ -500,7 +507,7 @@
       this.#writable = new WritableStream({
         start(made) { input = made; return begun.promise; },
         async write(chunk) {
-          if (output.desiredSize <= 0) await wanted.promise;
+          await wanted.promise;
           try { await transform(chunk, controller); } catch (error) { inside.error(error); throw error; }
         },
         async close() {

@@ -9,3 +9,4 @@ promise_test("a form goes out and comes back as multipart", async () => { const 
 promise_test("an empty form goes out and comes back", async () => same([...(await new Response(new FormData()).formData())], []));
 promise_test("forms by URL come back, and what is none is refused", async () => { same([...(await new Response(new URLSearchParams("a=1&b=%20")).formData())], [["a", "1"], ["b", " "]]); await rejects("TypeError", new Response("x").formData()); await rejects("TypeError", new Response("--b\r\n", { headers: { "content-type": "multipart/form-data; boundary=b" } }).formData()); });
 promise_test("a blob as a body says its type", async () => { const r = new Response(new Blob(["x"], { type: "t/x" })); same([r.headers.get("content-type"), (await r.blob()).type], ["t/x", "t/x"]); });
+promise_test("a body's bytes are its own, not the blob's", async () => { const b = new Blob(["a"]); (await new Response(b).bytes())[0] = 98; same(await b.text(), "a"); });

@@ -1,7 +1,7 @@
 //! A WebSocket's connection, on the host's own thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc as threads};
+use std::sync::{Arc, OnceLock, mpsc as threads};
 use std::time::Duration;
 
 use futures::stream::{SplitSink, SplitStream};
@@ -150,9 +150,9 @@ impl Connection {
         stream.set_nodelay(true).ok();
         let wire: Box<dyn Wire> = match self.url.scheme() {
             "wss" => {
-                let config = tls_config().map_err(|e| e.to_string())?;
+                let config = tls()?;
                 let name = ServerName::try_from(bare.to_owned()).map_err(|e| e.to_string())?;
-                let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+                let connector = tokio_rustls::TlsConnector::from(config);
                 let stream = connector.connect(name, stream).await;
                 Box::new(stream.map_err(|e| format!("TLS: {e}"))?)
             }
@@ -183,6 +183,16 @@ impl Connection {
         let protocol = protocol.and_then(|value| value.to_str().ok());
         Ok((socket, protocol.unwrap_or_default().to_owned()))
     }
+}
+
+/// One configuration for all: to read the system's certificates takes a while.
+fn tls() -> Result<Arc<rustls::ClientConfig>, String> {
+    static CONFIG: OnceLock<Arc<rustls::ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(Arc::clone(config));
+    }
+    let made = tls_config().map_err(|e| e.to_string())?;
+    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(made))))
 }
 
 /// Passes messages on in both directions until one side ends it.

@@ -71,8 +71,18 @@ fn from_object<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> Failure {
         let cause = from_value(ctx, &cause);
         failure.message = format!("{}: {}", failure.message, cause.message);
     }
-    failure.stack = field("stack");
+    failure.stack = field("stack").map(|stack| own_frames(&stack));
     failure
+}
+
+/// A stack without the host's own frames and the engine's: an author can do
+/// nothing about them.
+fn own_frames(stack: &str) -> String {
+    let own = |line: &&str| !line.contains("(haft:") && !line.ends_with("(native)");
+    let mut own: Vec<&str> = stack.lines().filter(own).collect();
+    // As the engine ends it.
+    own.push("");
+    own.join("\n")
 }
 
 /// What the skill is told when its memory is used up.

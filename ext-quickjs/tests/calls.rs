@@ -213,6 +213,22 @@ async fn a_rejection_that_answers_a_call_is_told_to_its_caller_alone() {
 }
 
 #[tokio::test]
+async fn a_stack_has_the_scripts_own_lines_alone() {
+    for body in [
+        "throw new Error('here');",
+        "return new Promise((_, fail) => [1].forEach(() => fail(new Error('here'))));",
+        "return new WebSocket('ws://elsewhere.test');",
+        "return new Promise((_, fail) => { const s = AbortSignal.abort(); try { s.throwIfAborted(); } catch (e) { fail(new Error('here')); } });",
+    ] {
+        let world = World::new().skill("t", &tools(&[("t", body)]));
+        let text = call(&world.start(), "t__t", "{}").await.text;
+        assert!(text.contains("t/index.js:"), "{body}: {text}");
+        let foreign = text.contains("(haft:") || text.contains("(native)");
+        assert!(!foreign, "{body}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn two_drivers_at_once_lose_no_wake_up() {
     let world = World::new().skill(
         "t",

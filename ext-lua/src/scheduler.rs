@@ -4,6 +4,7 @@ mod deadlines;
 mod ending;
 mod hook;
 mod memory;
+mod running;
 mod task;
 
 use std::any::Any;
@@ -29,6 +30,7 @@ use deadlines::Deadlines;
 pub(crate) use hook::QUANTUM;
 use memory::Accounts;
 pub(crate) use memory::MemoryLimits;
+use running::{Running, Work};
 pub(crate) use task::{
     Answer, Given, NewTask, OnEnd, Reply, Returned, Task, await_mark, preempt_mark,
 };
@@ -199,7 +201,7 @@ impl Scheduler {
         let task = self.current().ok_or("nothing runs that could wait")?;
         task.drop_operation();
         let (id, number) = (task.id, task.operation.get());
-        let mut operation = Box::pin(AssertUnwindSafe(operation).catch_unwind());
+        let mut operation: Work = Box::pin(AssertUnwindSafe(operation).catch_unwind());
         // What is done already needs no task to wait for it.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(answer) = operation.as_mut().poll(&mut context) {
@@ -208,8 +210,7 @@ impl Scheduler {
             return Ok(());
         }
         let scheduler = Rc::downgrade(self);
-        let handle = tokio::task::spawn_local(async move {
-            let answer = operation.await;
+        let running = Running::start(operation, move |answer| {
             let Some(scheduler) = scheduler.upgrade() else {
                 return;
             };
@@ -220,7 +221,7 @@ impl Scheduler {
             });
             scheduler.answer(id, number, answer);
         });
-        *task.running.borrow_mut() = Some(handle.abort_handle());
+        *task.running.borrow_mut() = Some(running);
         Ok(())
     }
 

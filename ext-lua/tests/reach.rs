@@ -220,3 +220,37 @@ async fn scripts_listen_to_events() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// A process that ends right then lets nobody finish: what is dropped later is
+/// dropped never.
+#[tokio::test]
+async fn a_call_that_is_ended_has_let_go_of_its_program_before_its_code_winds_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid").display().to_string();
+    let body = format!(
+        "local done <close> = setmetatable({{}}, {{ __close = function()\n\
+           local number = io.open('{pid}'):read('n')\n\
+           while true do\n\
+             local stat = io.open('/proc/' .. number .. '/stat')\n\
+             local state = stat and stat:read('a'):match('%) (%a)')\n\
+             if stat then stat:close() end\n\
+             if not state or state == 'Z' then break end\n\
+           end\n\
+           haft.log('it is gone')\n\
+         end }})\n\
+         haft.process.output {{ argv = {{ 'sh', '-c', 'echo $$ > {pid}; exec sleep 600' }} }}"
+    );
+    let grants = serde_json::from_str(r#"{"process":true,"read":true}"#).unwrap();
+    let world = World::new()
+        .file("t.lua", &tool("t", &body))
+        .grant("t", grants);
+    let host = world.start();
+    let outcomes = run(&host, calls(&[("t", "{}")], Some(Duration::from_secs(1)))).await;
+    assert!(outcomes[0].is_error, "{outcomes:?}");
+    let began = Instant::now();
+    while !world.log.text().contains("it is gone") {
+        let log = world.log.text();
+        assert!(began.elapsed() < Duration::from_secs(10), "{log}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use mlua::{Function, LightUserData, Lua, MultiValue, Thread, Value};
 
+use super::running::Running;
 use crate::call::CallFacts;
 use crate::failure::Failure;
 use crate::script::Script;
@@ -77,7 +78,7 @@ pub(crate) struct Task {
     pub(super) state: Cell<State>,
     /// Counts operations, so that a late answer isn't taken for the next one's.
     pub(super) operation: Cell<u64>,
-    pub(super) running: RefCell<Option<tokio::task::AbortHandle>>,
+    pub(super) running: RefCell<Option<Running>>,
     /// What was answered before the task could wait for it.
     pub(super) early: RefCell<Option<Answer>>,
     /// Whether its script has a reference to its coroutine.
@@ -114,8 +115,9 @@ impl Task {
     pub(super) fn drop_operation(&self) {
         self.operation.set(self.operation.get() + 1);
         self.early.borrow_mut().take();
-        if let Some(running) = self.running.borrow_mut().take() {
-            running.abort();
+        let running = self.running.borrow_mut().take();
+        if let Some(running) = running {
+            running.end();
         }
     }
 }

@@ -32,8 +32,18 @@ const WIRE_ID: usize = 40;
 
 /// A call that waits for its result, or has it but not yet its turn.
 struct OpenCall {
-    call: ToolCall,
+    /// The item, which is a call.
+    item: Arc<Item>,
     result: Option<(Arc<Item>, Place)>,
+}
+
+impl OpenCall {
+    fn call(&self) -> Option<&ToolCall> {
+        match &*self.item {
+            Item::ToolCall(call) => Some(call),
+            _ => None,
+        }
+    }
 }
 
 /// Where an item stands in the log.
@@ -132,7 +142,7 @@ impl ThreadHistory {
         self.open
             .iter()
             .filter(|open| open.result.is_none())
-            .map(|open| &open.call)
+            .filter_map(OpenCall::call)
     }
 
     /// The calls of the round under way, in call order, with the results that
@@ -142,7 +152,7 @@ impl ThreadHistory {
     ) -> impl Iterator<Item = (&ToolCall, Option<&(Arc<Item>, Place)>)> {
         self.open
             .iter()
-            .map(|open| (&open.call, open.result.as_ref()))
+            .filter_map(|open| Some((open.call()?, open.result.as_ref())))
     }
 
     /// Makes calls of what a model wrote: each gets an id of its own and
@@ -185,7 +195,7 @@ impl ThreadHistory {
         let mut open: Vec<(&str, bool)> = self
             .open
             .iter()
-            .map(|o| (o.call.id.as_str(), o.result.is_none()))
+            .filter_map(|o| Some((o.call()?.id.as_str(), o.result.is_none())))
             .collect();
         for item in items {
             let waiting = open.iter().any(|(_, waiting)| *waiting);
@@ -244,15 +254,15 @@ impl ThreadHistory {
             Item::ToolCall(call) => {
                 self.used_ids.insert(call.id.clone());
                 self.open.push(OpenCall {
-                    call: call.clone(),
+                    item: Arc::clone(&item),
                     result: None,
                 });
                 self.settle(item, place);
             }
             Item::ToolResult(result) => {
-                let id = result.call_id.clone();
-                if let Some(open) = self.open.iter_mut().find(|open| open.call.id == id) {
-                    open.result = Some((item, place));
+                let of = |open: &OpenCall| open.call().is_some_and(|c| c.id == result.call_id);
+                if let Some(at) = self.open.iter().position(of) {
+                    self.open[at].result = Some((item, place));
                 }
                 if self.open.iter().all(|open| open.result.is_some()) {
                     let round = std::mem::take(&mut self.open);
